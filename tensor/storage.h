@@ -1,0 +1,33 @@
+// Storage: one allocation, given back to its backend when the last tensor that views it is gone.
+#ifndef ARMATURE_TENSOR_STORAGE_H_
+#define ARMATURE_TENSOR_STORAGE_H_
+
+#include <cstdint>
+
+#include "armature/tensor/allocator.h"
+#include "armature/tensor/backend.h"
+
+namespace armature {
+
+class Storage {
+ public:
+  Storage(Backend& backend, void* data, int64_t size_bytes, MemoryCategory category)
+      : backend_(backend), data_(data), size_bytes_(size_bytes), category_(category) {}
+  ~Storage() { backend_.allocator().Free(data_, size_bytes_, category_); }
+
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  Backend& backend() const { return backend_; }
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  Backend& backend_;
+  void* const data_;
+  const int64_t size_bytes_;
+  const MemoryCategory category_;
+};
+
+}  // namespace armature
+
+#endif  // ARMATURE_TENSOR_STORAGE_H_
