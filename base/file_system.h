@@ -1,10 +1,12 @@
 // FileSystem: the files that checkpoints, token files and logs live in. The host may lend its own.
 //
 // Three implementations, all products: PosixFileSystem (base/posix_file_system.h), MemoryFileSystem and
-// FaultyFileSystem, which tears writes, fills the disk and flips bits on request. All pass base/file_system_conformance.
+// FaultyFileSystem, which tears writes, fills the disk and flips bits on request. All pass
+// base/file_system_conformance.
 //
-// Errors, everywhere: NotFound and PermissionDenied as their names say, ResourceExhausted when the disk is full,
-// FailedPrecondition on a read-only file system, Unavailable for other I/O errors. Messages name the path.
+// Errors, everywhere: NotFound and PermissionDenied as their names say, ResourceExhausted when the disk is
+// full, FailedPrecondition on a read-only file system, Unavailable for other I/O errors. Messages name the
+// path.
 #ifndef ARMATURE_BASE_FILE_SYSTEM_H_
 #define ARMATURE_BASE_FILE_SYSTEM_H_
 
@@ -19,7 +21,8 @@
 
 namespace armature {
 
-// A file being written, from its start. Destroying one that was not closed drops what was not yet written out.
+// A file being written, from its start. Destroying one that was not closed drops what was not yet written
+// out.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -55,7 +58,8 @@ class FileSystem {
 
   virtual absl::StatusOr<std::string> Read(absl::string_view path) = 0;
   virtual absl::StatusOr<std::unique_ptr<MappedFile>> Map(absl::string_view path) = 0;
-  // Replaces an existing file; the directory must exist. New files are readable by all and writable by their owner.
+  // Replaces an existing file; the directory must exist. New files are readable by all and writable by their
+  // owner.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(absl::string_view path) = 0;
   // Like Create, but goes on at the end of an existing file.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Append(absl::string_view path) = 0;
@@ -66,7 +70,8 @@ class FileSystem {
   // Parents included; an existing directory is fine.
   virtual absl::Status MakeDirectories(absl::string_view directory) = 0;
 
-  // Atomic within one directory tree. A file at `to` is replaced; a directory at `to` must be empty or absent.
+  // Atomic within one directory tree. A file at `to` is replaced; a directory at `to` must be empty or
+  // absent.
   virtual absl::Status Rename(absl::string_view from, absl::string_view to) = 0;
   virtual absl::Status Remove(absl::string_view path) = 0;
   // A directory and all in it. An absent one is fine.
@@ -74,8 +79,8 @@ class FileSystem {
   // On return the directory's entries (creations, renames, removals) survive a crash of the machine.
   virtual absl::Status SyncDirectory(absl::string_view directory) = 0;
 
-  // Creates `path` if absent and locks it. Errors: FailedPrecondition if another holder has it, in this process or in
-  // any other on the machine.
+  // Creates `path` if absent and locks it. Errors: FailedPrecondition if another holder has it, in this
+  // process or in any other on the machine.
   virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(absl::string_view path) = 0;
 };
 

@@ -6,8 +6,9 @@
 //     ...
 //   }
 //
-// Arguments after the first are context: on an error they are joined and put before its message ("token file a.tok:
-// bad magic"). Add context where it is known and only once. The context is not evaluated into a string on success.
+// Arguments after the first are context: on an error they are joined and put before its message ("token file
+// a.tok: bad magic"). Add context where it is known and only once. The context is not evaluated into a string
+// on success.
 #ifndef ARMATURE_BASE_STATUS_MACROS_H_
 #define ARMATURE_BASE_STATUS_MACROS_H_
 
@@ -38,10 +39,10 @@ absl::StatusOr<T> AddContext(absl::StatusOr<T> result, const Context&... context
 
 }  // namespace armature
 
-#define ARMATURE_RETURN_IF_ERROR(...)                                      \
-  do {                                                                     \
-    absl::Status armature_status_ = ::armature::AddContext(__VA_ARGS__);   \
-    if (!armature_status_.ok()) return armature_status_;                   \
+#define ARMATURE_RETURN_IF_ERROR(...)                                    \
+  do {                                                                   \
+    absl::Status armature_status_ = ::armature::AddContext(__VA_ARGS__); \
+    if (!armature_status_.ok()) return armature_status_;                 \
   } while (false)
 
 // `lhs` may declare a variable. A type with a comma in it needs `auto`.

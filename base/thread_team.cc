@@ -5,8 +5,8 @@
 namespace armature {
 namespace {
 
-// A waiting thread polls this often before it sleeps: some tens of microseconds, longer than the gap between two
-// kernels of a step and shorter than anything that a host would notice as a busy core.
+// A waiting thread polls this often before it sleeps: some tens of microseconds, longer than the gap between
+// two kernels of a step and shorter than anything that a host would notice as a busy core.
 constexpr int kPolls = 2000;
 
 inline void Pause() {
@@ -82,8 +82,7 @@ void ThreadTeam::OnEach(absl::FunctionRef<void(int)> body) {
   }
 }
 
-void ThreadTeam::ParallelFor(int64_t count, int64_t grain,
-                             absl::FunctionRef<void(int64_t, int64_t)> body) {
+void ThreadTeam::ParallelFor(int64_t count, int64_t grain, absl::FunctionRef<void(int64_t, int64_t)> body) {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t parts = std::min<int64_t>(size(), std::max<int64_t>(count / grain, 1));

@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
-// Rounds up to one of eight sizes per doubling: at most an eighth is wasted, and a step's tensors find the blocks of
-// the step before.
+// Rounds up to one of eight sizes per doubling: at most an eighth is wasted, and a step's tensors find the
+// blocks of the step before.
 int64_t RoundUp(int64_t bytes) {
   int64_t granule = 512;
   while (bytes > granule * 16) granule *= 2;
@@ -30,7 +30,8 @@ class HostMemoryImpl : public RawMemory {
     const bool huge = bytes >= kHugePage;
     const int64_t alignment = huge ? kHugePage : kAlignment;
     void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    if (data == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no host memory for ", bytes, " bytes"));
+    if (data == nullptr)
+      return absl::ResourceExhaustedError(absl::StrCat("no host memory for ", bytes, " bytes"));
     // Advice only: without huge pages the program is right and slower.
     if (huge) madvise(data, bytes, MADV_HUGEPAGE);
     return data;
@@ -45,12 +46,18 @@ alignas(kAlignment) char nothing[1];
 
 absl::string_view Name(MemoryCategory category) {
   switch (category) {
-    case MemoryCategory::kParameters: return "parameters";
-    case MemoryCategory::kGradients: return "gradients";
-    case MemoryCategory::kOptimizer: return "optimizer";
-    case MemoryCategory::kActivations: return "activations";
-    case MemoryCategory::kCommunication: return "communication";
-    case MemoryCategory::kOther: return "other";
+    case MemoryCategory::kParameters:
+      return "parameters";
+    case MemoryCategory::kGradients:
+      return "gradients";
+    case MemoryCategory::kOptimizer:
+      return "optimizer";
+    case MemoryCategory::kActivations:
+      return "activations";
+    case MemoryCategory::kCommunication:
+      return "communication";
+    case MemoryCategory::kOther:
+      return "other";
   }
   return "unknown";
 }

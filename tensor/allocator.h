@@ -5,7 +5,8 @@
 //   allocator.Free(*p, bytes, MemoryCategory::kActivations);
 //   allocator.counters(MemoryCategory::kActivations).peak_bytes;
 //
-// The counters are exact: the bytes asked for, not what the caching rounded them to. Tests and the planner read them.
+// The counters are exact: the bytes asked for, not what the caching rounded them to. Tests and the planner
+// read them.
 #ifndef ARMATURE_TENSOR_ALLOCATOR_H_
 #define ARMATURE_TENSOR_ALLOCATOR_H_
 
@@ -21,12 +22,12 @@
 namespace armature {
 
 enum class MemoryCategory : uint8_t {
-  kParameters,      // compute copies and f32 masters
+  kParameters,  // compute copies and f32 masters
   kGradients,
   kOptimizer,
-  kActivations,     // what the forward saves, and what lives only inside an operation
+  kActivations,  // what the forward saves, and what lives only inside an operation
   kCommunication,
-  kOther,           // batches, scratch
+  kOther,  // batches, scratch
 };
 constexpr int kNumMemoryCategories = 6;
 
@@ -42,7 +43,7 @@ struct MemoryCounters {
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  virtual absl::StatusOr<void*> Acquire(int64_t bytes) = 0;   // bytes > 0
+  virtual absl::StatusOr<void*> Acquire(int64_t bytes) = 0;  // bytes > 0
   virtual void Release(void* data, int64_t bytes) = 0;
 };
 
@@ -58,8 +59,8 @@ class Allocator {
   Allocator& operator=(const Allocator&) = delete;
 
   // Uninitialised memory, aligned to 64 bytes; 0 bytes give a valid address of nothing.
-  // Errors: InvalidArgument if bytes < 0; ResourceExhausted, with the live bytes of each category, if neither the cache
-  // nor `memory` has room, or the limit would be passed.
+  // Errors: InvalidArgument if bytes < 0; ResourceExhausted, with the live bytes of each category, if neither
+  // the cache nor `memory` has room, or the limit would be passed.
   absl::StatusOr<void*> Allocate(int64_t bytes, MemoryCategory category);
   // The same bytes and category as in Allocate.
   void Free(void* data, int64_t bytes, MemoryCategory category);
@@ -81,7 +82,7 @@ class Allocator {
   RawMemory& memory_;
   const int64_t limit_bytes_;
   mutable std::mutex mutex_;
-  std::map<int64_t, std::vector<void*>> cached_;   // by rounded size
+  std::map<int64_t, std::vector<void*>> cached_;  // by rounded size
   int64_t reserved_bytes_ = 0;
   std::array<MemoryCounters, kNumMemoryCategories> counters_;
   MemoryCounters total_;

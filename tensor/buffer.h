@@ -11,7 +11,7 @@ namespace armature {
 
 struct BufferView {
   void* data = nullptr;
-  int64_t count = 0;   // elements
+  int64_t count = 0;  // elements
   DType dtype = DType::kF32;
   Device device;
 

@@ -12,7 +12,9 @@ struct Device {
   Kind kind = Kind::kCpu;
   int ordinal = 0;
 
-  friend bool operator==(const Device& a, const Device& b) { return a.kind == b.kind && a.ordinal == b.ordinal; }
+  friend bool operator==(const Device& a, const Device& b) {
+    return a.kind == b.kind && a.ordinal == b.ordinal;
+  }
   friend bool operator!=(const Device& a, const Device& b) { return !(a == b); }
   // "cpu", "cuda:1".
   friend std::ostream& operator<<(std::ostream& out, const Device& device) {

@@ -1,5 +1,5 @@
-// BFloat16 and Float16: storage types. Arithmetic happens in float; conversion rounds to nearest even, NaN stays NaN,
-// and what is too large becomes infinity.
+// BFloat16 and Float16: storage types. Arithmetic happens in float; conversion rounds to nearest even, NaN
+// stays NaN, and what is too large becomes infinity.
 //
 // Reference: IEEE 754-2019, 4.3.1 (roundTiesToEven); bfloat16 is the upper half of an IEEE binary32.
 #ifndef ARMATURE_TENSOR_FLOAT16_H_
@@ -33,7 +33,8 @@ struct BFloat16 {
   explicit BFloat16(float value) {
     const uint32_t f = internal::FloatBits(value);
     if ((f & 0x7FFFFFFFu) > 0x7F800000u) {
-      bits = 0x7FC0u | static_cast<uint16_t>((f >> 16) & 0x8000u);   // a NaN whose payload lies in the lower half
+      bits =
+          0x7FC0u | static_cast<uint16_t>((f >> 16) & 0x8000u);  // a NaN whose payload lies in the lower half
     } else {
       bits = static_cast<uint16_t>((f + 0x7FFFu + ((f >> 16) & 1u)) >> 16);
     }
@@ -51,13 +52,14 @@ struct Float16 {
     const uint32_t magnitude = f & 0x7FFFFFFFu;
     if (magnitude > 0x7F800000u) {
       bits = sign | 0x7E00u;
-    } else if (magnitude >= 0x477FF000u) {   // 65520 and more round to infinity
+    } else if (magnitude >= 0x477FF000u) {  // 65520 and more round to infinity
       bits = sign | 0x7C00u;
-    } else if (magnitude >= 0x38800000u) {   // normal: 2^-14 and more
+    } else if (magnitude >= 0x38800000u) {  // normal: 2^-14 and more
       const uint32_t rounded = magnitude + 0x0FFFu + ((magnitude >> 13) & 1u);
       bits = sign | static_cast<uint16_t>((rounded - 0x38000000u) >> 13);
     } else {
-      // Subnormal: adding 0.5 leaves the value's multiple of 2^-24 in the sum's last bits, rounded by the hardware.
+      // Subnormal: adding 0.5 leaves the value's multiple of 2^-24 in the sum's last bits, rounded by the
+      // hardware.
       const float sum = internal::FloatFromBits(magnitude) + 0.5f;
       bits = sign | static_cast<uint16_t>(internal::FloatBits(sum) - 0x3F000000u);
     }
@@ -66,7 +68,7 @@ struct Float16 {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
     const uint32_t exponent = (bits >> 10) & 0x1Fu, mantissa = bits & 0x3FFu;
     if (exponent == 0) {
-      const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;   // 2^-24
+      const float magnitude = static_cast<float>(mantissa) * 5.9604644775390625e-8f;  // 2^-24
       return internal::FloatFromBits(internal::FloatBits(magnitude) | sign);
     }
     const uint32_t biased = exponent == 31 ? 255u : exponent + 112u;

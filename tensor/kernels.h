@@ -1,16 +1,18 @@
-// KernelTable: the arithmetic that a backend offers, as functions over raw memory. tensor/ops checks shapes, allocates
-// and records gradients; a kernel only computes.
+// KernelTable: the arithmetic that a backend offers, as functions over raw memory. tensor/ops checks shapes,
+// allocates and records gradients; a kernel only computes.
 //
 // Contract of every kernel
 //   - Arguments are already checked; extents may be 0. Pointers are memory of the stream's device, row-major.
-//   - `dtype` is that of the data (f32, f16, bf16, f64). Sums are kept in f32 or better (f64 for f64) and rounded once.
+//   - `dtype` is that of the data (f32, f16, bf16, f64). Sums are kept in f32 or better (f64 for f64) and
+//   rounded once.
 //   - Statistics (mean, rstd, lse, losses) and scalars are f32, or f64 when dtype is f64.
 //   - `accumulate`: true adds to what is in the output, false overwrites it and never reads it.
 //   - An output may be the same memory as an input only where the field says so.
 //   - Values do not depend on the number of threads.
 //   - Errors: only those of the device (launch failures, memory for workspace).
 //
-// A null entry means that the backend leaves the kernel to the scalar reference (CPU) or lacks it (GPU: Unimplemented).
+// A null entry means that the backend leaves the kernel to the scalar reference (CPU) or lacks it (GPU:
+// Unimplemented).
 #ifndef ARMATURE_TENSOR_KERNELS_H_
 #define ARMATURE_TENSOR_KERNELS_H_
 
@@ -27,8 +29,9 @@ namespace armature {
 // Reference: Hendrycks, Gimpel, "Gaussian Error Linear Units" (2016).
 enum class Activation : uint8_t { kNone, kGeluErf, kGeluTanh, kSilu, kRelu };
 
-// c = op(a) op(b) for each of `batch` matrices: op(a) [m, k], op(b) [k, n], c [m, n]. `ld*` are the elements between
-// two rows of the stored matrix (a is stored [k, m] when transposed), `stride_*` those between two matrices.
+// c = op(a) op(b) for each of `batch` matrices: op(a) [m, k], op(b) [k, n], c [m, n]. `ld*` are the elements
+// between two rows of the stored matrix (a is stored [k, m] when transposed), `stride_*` those between two
+// matrices.
 struct MatMulArgs {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -37,7 +40,7 @@ struct MatMulArgs {
   bool transpose_a = false, transpose_b = false;
   int64_t lda = 0, ldb = 0, ldc = 0;
   int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
-  DType dtype = DType::kF32;        // of a and b
+  DType dtype = DType::kF32;  // of a and b
   DType c_dtype = DType::kF32;
   bool accumulate = false;
 };
@@ -47,7 +50,7 @@ struct BiasActivationArgs {
   const void* x = nullptr;
   const void* bias = nullptr;
   void* y = nullptr;
-  void* pre = nullptr;              // may be x
+  void* pre = nullptr;  // may be x
   int64_t rows = 0, cols = 0;
   Activation activation = Activation::kNone;
   DType dtype = DType::kF32;
@@ -69,21 +72,22 @@ struct ColumnSumArgs {
   const void* x = nullptr;
   void* out = nullptr;
   int64_t rows = 0, cols = 0;
-  DType dtype = DType::kF32;        // of x
+  DType dtype = DType::kF32;  // of x
   DType out_dtype = DType::kF32;
   bool accumulate = false;
 };
 
-// LayerNorm: y = (x - mean) rstd weight + bias with rstd = 1 / sqrt(var + eps), variance by two passes or Welford.
-// RMSNorm: y = x rstd weight with rstd = 1 / sqrt(mean(x^2) + eps); mean and bias are null.
-// Reference: Ba, Kiros, Hinton, "Layer Normalization" (2016); Zhang, Sennrich, "Root Mean Square Layer Normalization" (2019).
+// LayerNorm: y = (x - mean) rstd weight + bias with rstd = 1 / sqrt(var + eps), variance by two passes or
+// Welford. RMSNorm: y = x rstd weight with rstd = 1 / sqrt(mean(x^2) + eps); mean and bias are null.
+// Reference: Ba, Kiros, Hinton, "Layer Normalization" (2016); Zhang, Sennrich, "Root Mean Square Layer
+// Normalization" (2019).
 struct NormArgs {
-  const void* x = nullptr;          // [rows, cols]
-  const void* weight = nullptr;     // [cols]
-  const void* bias = nullptr;       // [cols] or null
+  const void* x = nullptr;       // [rows, cols]
+  const void* weight = nullptr;  // [cols]
+  const void* bias = nullptr;    // [cols] or null
   void* y = nullptr;
-  void* mean = nullptr;             // [rows], written
-  void* rstd = nullptr;             // [rows], written
+  void* mean = nullptr;  // [rows], written
+  void* rstd = nullptr;  // [rows], written
   int64_t rows = 0, cols = 0;
   double eps = 1e-5;
   DType dtype = DType::kF32;
@@ -93,13 +97,13 @@ struct NormBackwardArgs {
   const void* dy = nullptr;
   const void* x = nullptr;
   const void* weight = nullptr;
-  const void* mean = nullptr;       // null for RMSNorm
+  const void* mean = nullptr;  // null for RMSNorm
   const void* rstd = nullptr;
-  void* dx = nullptr;               // null if not wanted
-  void* dweight = nullptr;          // null if not wanted
-  void* dbias = nullptr;            // null if not wanted
+  void* dx = nullptr;       // null if not wanted
+  void* dweight = nullptr;  // null if not wanted
+  void* dbias = nullptr;    // null if not wanted
   int64_t rows = 0, cols = 0;
-  DType dtype = DType::kF32;        // of dy, x, weight, dx
+  DType dtype = DType::kF32;  // of dy, x, weight, dx
   DType parameter_grad_dtype = DType::kF32;
   bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false;
 };
@@ -123,21 +127,21 @@ struct SoftmaxBackwardArgs {
 };
 
 // out = softmax(scale q k^T + mask) v for each sample and head, tiled: scores are never stored.
-// q [batch, q_len, heads, dim], k and v [batch, kv_len, kv_heads, dim], out as q. `*_stride` are the elements between
-// two positions, so that q, k, v may be parts of one fused tensor; heads lie `dim` apart, samples len * stride apart.
-// Query head h reads key head h / (heads / kv_heads).
-// Query i sees key j iff (not causal or j <= i + kv_len - q_len) and (no segments or q_segments[i] == kv_segments[j]).
-// A query that sees no key gives 0, and its lse is -infinity.
-// Reference: Dao, "FlashAttention-2" (2023).
+// q [batch, q_len, heads, dim], k and v [batch, kv_len, kv_heads, dim], out as q. `*_stride` are the elements
+// between two positions, so that q, k, v may be parts of one fused tensor; heads lie `dim` apart, samples len
+// * stride apart. Query head h reads key head h / (heads / kv_heads). Query i sees key j iff (not causal or j
+// <= i + kv_len - q_len) and (no segments or q_segments[i] == kv_segments[j]). A query that sees no key gives
+// 0, and its lse is -infinity. Reference: Dao, "FlashAttention-2" (2023).
 struct AttentionShape {
   int64_t batch = 0, heads = 0, kv_heads = 0, q_len = 0, kv_len = 0, dim = 0;
   int64_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0;
   double scale = 1;
   bool causal = false;
-  const int32_t* q_segments = nullptr;    // [batch, q_len]; both or neither
-  const int32_t* kv_segments = nullptr;   // [batch, kv_len]
-  // Dropout of the probabilities: kept where UniformFloat >= p, scaled by 1 / (1 - p). The element of sample s, local
-  // head h, query i, key j is ((head_offset + h) * q_len + i) * kv_len + j of sample first_sample + s.
+  const int32_t* q_segments = nullptr;   // [batch, q_len]; both or neither
+  const int32_t* kv_segments = nullptr;  // [batch, kv_len]
+  // Dropout of the probabilities: kept where UniformFloat >= p, scaled by 1 / (1 - p). The element of sample
+  // s, local head h, query i, key j is ((head_offset + h) * q_len + i) * kv_len + j of sample first_sample +
+  // s.
   double dropout = 0;
   RandomKey random_key;
   int64_t first_sample = 0, head_offset = 0;
@@ -150,7 +154,7 @@ struct AttentionArgs {
   const void* k = nullptr;
   const void* v = nullptr;
   void* out = nullptr;
-  void* lse = nullptr;              // [batch, heads, q_len]: log of the sum of exponentials, written
+  void* lse = nullptr;  // [batch, heads, q_len]: log of the sum of exponentials, written
 };
 
 // Overwrites dq, dk, dv, which have the strides of q, k, v; dout has out's.
@@ -167,37 +171,39 @@ struct AttentionBackwardArgs {
   void* dv = nullptr;
 };
 
-// out[i] = table[ids[i] - first_row], or 0 where that row is not among the table's `rows` (another rank has it).
+// out[i] = table[ids[i] - first_row], or 0 where that row is not among the table's `rows` (another rank has
+// it).
 struct EmbeddingArgs {
-  const void* table = nullptr;      // [rows, cols]
-  const int32_t* ids = nullptr;     // [count]
-  void* out = nullptr;              // [count, cols]
+  const void* table = nullptr;   // [rows, cols]
+  const int32_t* ids = nullptr;  // [count]
+  void* out = nullptr;           // [count, cols]
   int64_t count = 0, rows = 0, cols = 0, first_row = 0;
   DType dtype = DType::kF32;
 };
 
-// dtable[ids[i] - first_row] (+)= dout[i], summed in the order of i. accumulate = false clears the whole table first.
+// dtable[ids[i] - first_row] (+)= dout[i], summed in the order of i. accumulate = false clears the whole
+// table first.
 struct EmbeddingBackwardArgs {
   const void* dout = nullptr;
   const int32_t* ids = nullptr;
   void* dtable = nullptr;
   int64_t count = 0, rows = 0, cols = 0, first_row = 0;
-  DType dtype = DType::kF32;        // of dout
+  DType dtype = DType::kF32;  // of dout
   DType table_grad_dtype = DType::kF32;
   bool accumulate = false;
 };
 
-// y = residual + keep * x / (1 - p), keep = UniformFloat(element's bits) >= p. p = 0 is the identity, p = 1 gives no x.
-// Also its own backward: dx = dropout(dy) with the same region. y may be x or residual.
+// y = residual + keep * x / (1 - p), keep = UniformFloat(element's bits) >= p. p = 0 is the identity, p = 1
+// gives no x. Also its own backward: dx = dropout(dy) with the same region. y may be x or residual.
 struct DropoutArgs {
-  const void* x = nullptr;          // [samples, region.rows, region.cols]
-  const void* residual = nullptr;   // null: none
+  const void* x = nullptr;         // [samples, region.rows, region.cols]
+  const void* residual = nullptr;  // null: none
   void* y = nullptr;
   int64_t samples = 0;
   double p = 0;
   RandomRegion region;
   DType dtype = DType::kF32;
-  bool accumulate = false;          // y += (without residual)
+  bool accumulate = false;  // y += (without residual)
 };
 
 // y = alpha * a (+ beta * b, unless b is null). y may be a or b.
@@ -210,7 +216,7 @@ struct AxpbyArgs {
   DType dtype = DType::kF32;
 };
 
-// y (+)= a * b element by element, or a * *b with scalar_b.
+// y (+)= a * b element by element, or a * *b with scalar_b. y may be a.
 struct MultiplyArgs {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -230,25 +236,26 @@ struct SumArgs {
   bool accumulate = false;
 };
 
-// Losses of rows [rows, stride] of logits, of which the first `classes` columns are real; the others (padding of the
-// vocabulary) take no part. With smoothing e: (1-e) nll + e/classes * sum over classes of -log p. Probabilities are
-// never stored. A target of -100 gives loss 0.
+// Losses of rows [rows, stride] of logits, of which the first `classes` columns are real; the others (padding
+// of the vocabulary) take no part. With smoothing e: (1-e) nll + e/classes * sum over classes of -log p.
+// Probabilities are never stored. A target of -100 gives loss 0.
 struct CrossEntropyArgs {
   const void* logits = nullptr;
   const int32_t* targets = nullptr;
-  void* losses = nullptr;           // [rows], written
-  void* lse = nullptr;              // [rows], written
+  void* losses = nullptr;  // [rows], written
+  void* lse = nullptr;     // [rows], written
   int64_t rows = 0, classes = 0, stride = 0;
   double smoothing = 0;
   DType dtype = DType::kF32;
 };
 
-// dlogits = *dloss * (softmax - target distribution), 0 in padded columns and ignored rows. May be logits' memory.
+// dlogits = *dloss * (softmax - target distribution), 0 in padded columns and ignored rows. May be logits'
+// memory.
 struct CrossEntropyBackwardArgs {
   const void* logits = nullptr;
   const int32_t* targets = nullptr;
   const void* lse = nullptr;
-  const void* dloss = nullptr;      // one f32 (f64 for f64)
+  const void* dloss = nullptr;  // one f32 (f64 for f64)
   void* dlogits = nullptr;
   int64_t rows = 0, classes = 0, stride = 0;
   double smoothing = 0;

@@ -1,13 +1,14 @@
-// Counter-based random numbers: the number that an element gets is a function of what it is, not of who computes it or
-// when. So dropout masks and initial weights do not depend on ranks, microbatches or threads.
+// Counter-based random numbers: the number that an element gets is a function of what it is, not of who
+// computes it or when. So dropout masks and initial weights do not depend on ranks, microbatches or threads.
 //
 //   RandomKey key = MakeRandomKey(seed, RandomPurpose::kDropout, step, layer);
 //   uint32_t bits = RandomBits(key, /*sample=*/global_sample_index, /*element=*/index_in_the_sample);
 //
-// Element e of sample s is word e % 4 of Philox(counter = (e / 4, s), key); a vector kernel computes four elements a
-// call. Weights use sample 0 and the element's index in the whole weight.
+// Element e of sample s is word e % 4 of Philox(counter = (e / 4, s), key); a vector kernel computes four
+// elements a call. Weights use sample 0 and the element's index in the whole weight.
 //
-// Reference: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011): Philox-4x32-10.
+// Reference: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011):
+// Philox-4x32-10.
 #ifndef ARMATURE_TENSOR_RANDOM_H_
 #define ARMATURE_TENSOR_RANDOM_H_
 
@@ -46,8 +47,8 @@ uint64_t StableHash(absl::string_view name);
 
 // Elements 4 * block ... 4 * block + 3 of a sample.
 inline std::array<uint32_t, 4> RandomBlock(const RandomKey& key, uint64_t sample, uint64_t block) {
-  return Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(sample),
-                 static_cast<uint32_t>(sample >> 32)},
+  return Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                 static_cast<uint32_t>(sample), static_cast<uint32_t>(sample >> 32)},
                 key.words);
 }
 
@@ -61,13 +62,14 @@ inline float UniformFloat(uint32_t bits) { return static_cast<float>(bits >> 8) 
 // Element `element` of a standard normal stream (Box-Muller over the element's pair of words).
 float NormalFloat(const RandomKey& key, uint64_t element);
 
-// The part of a tensor [samples, rows, cols] that a rank holds: which elements of which samples its memory shows.
-// Local element (s, r, c) is element (row_offset + r) * global_cols + col_offset + c of sample first_sample + s.
+// The part of a tensor [samples, rows, cols] that a rank holds: which elements of which samples its memory
+// shows. Local element (s, r, c) is element (row_offset + r) * global_cols + col_offset + c of sample
+// first_sample + s.
 struct RandomRegion {
   RandomKey key;
   int64_t first_sample = 0;
-  int64_t rows = 1;          // per sample, local
-  int64_t cols = 1;          // local
+  int64_t rows = 1;  // per sample, local
+  int64_t cols = 1;  // local
   int64_t row_offset = 0;
   int64_t col_offset = 0;
   int64_t global_cols = 1;

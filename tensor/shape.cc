@@ -8,11 +8,14 @@
 namespace armature {
 namespace {
 
-std::string Format(absl::Span<const int64_t> dims) { return absl::StrCat("[", absl::StrJoin(dims, ", "), "]"); }
+std::string Format(absl::Span<const int64_t> dims) {
+  return absl::StrCat("[", absl::StrJoin(dims, ", "), "]");
+}
 
 }  // namespace
 
-Shape::Shape(absl::Span<const int64_t> dims) : rank_(static_cast<int>(std::min<size_t>(dims.size(), kMaxRank))) {
+Shape::Shape(absl::Span<const int64_t> dims)
+    : rank_(static_cast<int>(std::min<size_t>(dims.size(), kMaxRank))) {
   std::copy_n(dims.begin(), rank_, dims_.begin());
   for (int64_t dim : this->dims()) num_elements_ *= dim;
 }
@@ -27,7 +30,8 @@ absl::StatusOr<Shape> Shape::Create(absl::Span<const int64_t> dims) {
     if (dim < 0) return absl::InvalidArgumentError(absl::StrCat("negative extent in shape ", Format(dims)));
     // An extent of 0 makes the product 0, but the others must still not overflow on the way.
     if (__builtin_mul_overflow(product, dim == 0 ? 1 : dim, &product)) {
-      return absl::InvalidArgumentError(absl::StrCat("shape ", Format(dims), " has more than 2^63-1 elements"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", Format(dims), " has more than 2^63-1 elements"));
     }
   }
   return Shape(dims);

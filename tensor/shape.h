@@ -1,5 +1,5 @@
-// Shape: the extents of a row-major tensor, at most kMaxRank of them. The empty shape [] is a scalar with one element;
-// an extent may be 0.
+// Shape: the extents of a row-major tensor, at most kMaxRank of them. The empty shape [] is a scalar with one
+// element; an extent may be 0.
 #ifndef ARMATURE_TENSOR_SHAPE_H_
 #define ARMATURE_TENSOR_SHAPE_H_
 
@@ -20,12 +20,13 @@ class Shape {
 
   // A scalar.
   Shape() = default;
-  // Extents that the program itself knows to be >= 0 and whose product fits an int64_t; for those of a file or a user
-  // call Create.
+  // Extents that the program itself knows to be >= 0 and whose product fits an int64_t; for those of a file
+  // or a user call Create.
   Shape(std::initializer_list<int64_t> dims) : Shape(absl::MakeConstSpan(dims.begin(), dims.size())) {}
   explicit Shape(absl::Span<const int64_t> dims);
 
-  // Errors: InvalidArgument if there are more than kMaxRank extents, one is negative, or the number of elements overflows an int64_t.
+  // Errors: InvalidArgument if there are more than kMaxRank extents, one is negative, or the number of
+  // elements overflows an int64_t.
   static absl::StatusOr<Shape> Create(absl::Span<const int64_t> dims);
 
   int rank() const { return rank_; }
@@ -33,7 +34,8 @@ class Shape {
   int64_t dim(int i) const { return dims_[i < 0 ? i + rank_ : i]; }
   absl::Span<const int64_t> dims() const { return absl::MakeConstSpan(dims_.data(), rank_); }
   int64_t num_elements() const { return num_elements_; }
-  // num_elements() / dim(-1), that is the rows of the tensor as a matrix; 0 if the last extent is 0. rank() >= 1.
+  // num_elements() / dim(-1), that is the rows of the tensor as a matrix; 0 if the last extent is 0. rank()
+  // >= 1.
   int64_t num_rows() const;
 
   // The same shape with dimension `i` (as in dim) replaced.

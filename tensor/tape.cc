@@ -111,7 +111,8 @@ Tensor Tape::Watch(const Tensor& value, GradientTarget* target) {
   return value.OnTape(this, id);
 }
 
-void Tape::Record(std::unique_ptr<Function> function, absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs) {
+void Tape::Record(std::unique_ptr<Function> function, absl::Span<const Tensor> inputs,
+                  absl::Span<Tensor> outputs) {
   Node node;
   node.function = std::move(function);
   for (const Tensor& input : inputs) node.inputs.push_back(input.tape() == this ? input.tape_value() : -1);

@@ -1,13 +1,14 @@
-// Tape: the record of one forward pass, walked backward once. Reverse-mode differentiation over fused functions.
+// Tape: the record of one forward pass, walked backward once. Reverse-mode differentiation over fused
+// functions.
 //
 //   Tape tape(backend);
 //   Tensor w = tape.Watch(weight, &target);            // a leaf: its gradient goes to `target`
-//   Tensor loss = Forward(x, w);                       // ops record themselves: one of their inputs is on the tape
-//   ARMATURE_RETURN_IF_ERROR(tape.Backward({loss}, {seed}));
+//   Tensor loss = Forward(x, w);                       // ops record themselves: one of their inputs is on
+//   the tape ARMATURE_RETURN_IF_ERROR(tape.Backward({loss}, {seed}));
 //
-// One tape for each stage and microbatch. It is an object with an owner: nothing is thread-local, and an operation
-// records if one of its inputs is on a tape. The walk goes in exactly the reverse of the recorded order, without
-// recursion, and a function and all it saved are destroyed as soon as the walk has passed it.
+// One tape for each stage and microbatch. It is an object with an owner: nothing is thread-local, and an
+// operation records if one of its inputs is on a tape. The walk goes in exactly the reverse of the recorded
+// order, without recursion, and a function and all it saved are destroyed as soon as the walk has passed it.
 //
 // Reference: Griewank, Walther, "Evaluating Derivatives" (2008), chapter 3 (reverse mode).
 #ifndef ARMATURE_TENSOR_TAPE_H_
@@ -27,8 +28,8 @@
 
 namespace armature {
 
-// Where the next contribution to a gradient goes: `tensor` is overwritten, or added to if `accumulate`. Writing
-// straight into the place spares a pass over memory, and the first contribution needs no zeros.
+// Where the next contribution to a gradient goes: `tensor` is overwritten, or added to if `accumulate`.
+// Writing straight into the place spares a pass over memory, and the first contribution needs no zeros.
 struct GradientSlot {
   Tensor tensor;
   bool accumulate = false;
@@ -44,15 +45,16 @@ class GradientTarget {
   virtual void Contributed() = 0;
 };
 
-// How a function's backward hands on gradients. Indexes are those of the function's inputs, in Record's order.
+// How a function's backward hands on gradients. Indexes are those of the function's inputs, in Record's
+// order.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
   // False if input `i` is on no tape: its gradient need not be computed.
   virtual bool Wants(int i) const = 0;
   // The place to write input i's gradient into. Ask only if Wants(i), at most once, and write
-  // before asking for the slot of another input (two inputs may be the same value). If the slot's tensor is not ok the
-  // backward has failed already: just return.
+  // before asking for the slot of another input (two inputs may be the same value). If the slot's tensor is
+  // not ok the backward has failed already: just return.
   virtual GradientSlot Slot(int i) = 0;
   // Hands on a gradient that is already there, without a copy where possible. Instead of Slot.
   virtual void Add(int i, const Tensor& gradient) = 0;
@@ -70,8 +72,8 @@ class Function {
   virtual ~Function() = default;
   // "Linear": names the operation in errors.
   virtual absl::string_view name() const = 0;
-  // grads_out[i] is the gradient of output i, in its shape, or invalid if nothing flowed into it; at least one is
-  // valid. Called at most once; the function is destroyed after it.
+  // grads_out[i] is the gradient of output i, in its shape, or invalid if nothing flowed into it; at least
+  // one is valid. Called at most once; the function is destroyed after it.
   virtual void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) = 0;
   // The tensors that are kept for the backward.
   virtual absl::InlinedVector<Tensor, 4> saved() const { return {}; }
@@ -91,23 +93,26 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  // The same elements as `value`, as a leaf whose gradient goes to `target`, which must live until the backward is over.
+  // The same elements as `value`, as a leaf whose gradient goes to `target`, which must live until the
+  // backward is over.
   Tensor Watch(const Tensor& value, GradientTarget* target);
 
-  // Puts `outputs` on the tape as results of `function`. Inputs that are invalid, failed or on no tape take no part.
-  void Record(std::unique_ptr<Function> function, absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs);
+  // Puts `outputs` on the tape as results of `function`. Inputs that are invalid, failed or on no tape take
+  // no part.
+  void Record(std::unique_ptr<Function> function, absl::Span<const Tensor> inputs,
+              absl::Span<Tensor> outputs);
 
   // Walks back from `outputs`, whose gradients are `grads` (same shapes). Outputs on no tape are passed over.
-  // Errors: that of the first failed gradient or function, with the operation's name; FailedPrecondition if called
-  // twice; InvalidArgument if the numbers of outputs and gradients or a shape differ.
+  // Errors: that of the first failed gradient or function, with the operation's name; FailedPrecondition if
+  // called twice; InvalidArgument if the numbers of outputs and gradients or a shape differ.
   absl::Status Backward(absl::Span<const Tensor> outputs, absl::Span<const Tensor> grads,
                         const BackwardOptions& options = {});
 
   // Computes what Backward deferred, in the order in which it was deferred. Nothing to do is OK.
   absl::Status RunDeferred();
 
-  // Bytes that the recorded functions keep for the backward. Memory that several of them share counts once; parameters
-  // and other leaves do not count.
+  // Bytes that the recorded functions keep for the backward. Memory that several of them share counts once;
+  // parameters and other leaves do not count.
   int64_t saved_bytes() const;
 
   Backend& backend() const { return backend_; }
@@ -117,13 +122,13 @@ class Tape {
   struct Value {
     Shape shape;
     DType dtype = DType::kF32;
-    GradientTarget* target = nullptr;   // leaves only
+    GradientTarget* target = nullptr;  // leaves only
     Tensor gradient;
-    const Storage* leaf_storage = nullptr;   // leaves only
+    const Storage* leaf_storage = nullptr;  // leaves only
   };
   struct Node {
     std::unique_ptr<Function> function;
-    absl::InlinedVector<int32_t, 4> inputs;   // values, or -1
+    absl::InlinedVector<int32_t, 4> inputs;  // values, or -1
     absl::InlinedVector<int32_t, 2> outputs;
   };
   struct Deferred {
@@ -146,8 +151,9 @@ class Tape {
   absl::Status status_;
 };
 
-// Puts `output`, an operation's result, on the tape of the inputs, if one of them is on a tape. `make` returns the
-// function and is called only then. A failed output is returned as it is. Inputs on different tapes are an error.
+// Puts `output`, an operation's result, on the tape of the inputs, if one of them is on a tape. `make`
+// returns the function and is called only then. A failed output is returned as it is. Inputs on different
+// tapes are an error.
 Tensor RecordIfOnTape(Tensor output, absl::Span<const Tensor> inputs,
                       absl::FunctionRef<std::unique_ptr<Function>()> make);
 

@@ -11,7 +11,8 @@ namespace armature {
 Tensor Tensor::Empty(Backend& backend, const Shape& shape, DType dtype, MemoryCategory category) {
   int64_t size_bytes = 0;
   if (__builtin_mul_overflow(shape.num_elements(), SizeOf(dtype), &size_bytes)) {
-    return Failed(absl::InvalidArgumentError(absl::StrCat("tensor ", shape.ToString(), " has too many bytes")));
+    return Failed(
+        absl::InvalidArgumentError(absl::StrCat("tensor ", shape.ToString(), " has too many bytes")));
   }
   absl::StatusOr<void*> data = backend.allocator().Allocate(size_bytes, category);
   if (!data.ok()) return Failed(data.status());
@@ -27,7 +28,8 @@ Tensor Tensor::Zeros(Backend& backend, const Shape& shape, DType dtype, MemoryCa
   if (!tensor.ok()) return tensor;
   FillArgs args;
   args.y = tensor.data();
-  // Zero has the same bits in every dtype, so integers are filled as bytes' worth of a float type of their size.
+  // Zero has the same bits in every dtype, so integers are filled as bytes' worth of a float type of their
+  // size.
   args.count = tensor.num_elements();
   args.dtype = dtype;
   if (!IsFloat(dtype)) {
@@ -41,16 +43,17 @@ Tensor Tensor::Zeros(Backend& backend, const Shape& shape, DType dtype, MemoryCa
   return filled.ok() ? tensor : Failed(filled);
 }
 
-Tensor Tensor::FromHostBytes(Backend& backend, const Shape& shape, const void* data, int64_t size_bytes, DType dtype,
-                             MemoryCategory category) {
+Tensor Tensor::FromHostBytes(Backend& backend, const Shape& shape, const void* data, int64_t size_bytes,
+                             DType dtype, MemoryCategory category) {
   Tensor tensor = Empty(backend, shape, dtype, category);
   if (!tensor.ok()) return tensor;
   if (size_bytes != tensor.size_bytes()) {
-    return Failed(absl::InvalidArgumentError(absl::StrCat(size_bytes, " bytes for a tensor ", shape.ToString(), " of ",
-                                                          Name(dtype), ", which has ", tensor.size_bytes())));
+    return Failed(
+        absl::InvalidArgumentError(absl::StrCat(size_bytes, " bytes for a tensor ", shape.ToString(), " of ",
+                                                Name(dtype), ", which has ", tensor.size_bytes())));
   }
   BufferView host;
-  host.data = const_cast<void*>(data);   // Copy only reads its source
+  host.data = const_cast<void*>(data);  // Copy only reads its source
   host.count = tensor.num_elements();
   host.dtype = dtype;
   absl::Status copied = backend.Copy(tensor.view(), host);
@@ -87,7 +90,8 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
     return Failed(absl::FailedPreconditionError("Tensor::Slice of a tensor on a tape; use ops::Slice"));
   }
   if (shape_.rank() == 0 || begin < 0 || begin > end || end > shape_.dim(0)) {
-    return Failed(absl::OutOfRangeError(absl::StrCat("Slice [", begin, ", ", end, ") of ", shape_.ToString())));
+    return Failed(
+        absl::OutOfRangeError(absl::StrCat("Slice [", begin, ", ", end, ") of ", shape_.ToString())));
   }
   Tensor slice = *this;
   slice.shape_ = shape_.WithDim(0, end - begin);
@@ -99,8 +103,8 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
 Tensor Tensor::Reshape(const Shape& shape) const {
   if (!ok()) return Failed(status());
   if (shape.num_elements() != num_elements()) {
-    return Failed(absl::InvalidArgumentError(
-        absl::StrCat("Reshape of ", shape_.ToString(), " to ", shape.ToString(), ": numbers of elements differ")));
+    return Failed(absl::InvalidArgumentError(absl::StrCat("Reshape of ", shape_.ToString(), " to ",
+                                                          shape.ToString(), ": numbers of elements differ")));
   }
   Tensor reshaped = *this;
   reshaped.shape_ = shape;

@@ -4,11 +4,13 @@
 //   Tensor y = ops::Linear(x, w, b);                 // tensor/ops
 //   if (!y.ok()) return y.status();                  // "Linear: x [2, 3] and w [4, 5]: ..."
 //
-// Errors ride in tensors: an operation that gets bad arguments or runs out of memory returns a failed tensor, every
-// operation that reads a failed tensor returns its error, and so the first error comes out at the end, once.
+// Errors ride in tensors: an operation that gets bad arguments or runs out of memory returns a failed tensor,
+// every operation that reads a failed tensor returns its error, and so the first error comes out at the end,
+// once.
 //
-// A tensor may be on a tape (tensor/tape.h): then operations on it are recorded, so that gradients can flow back.
-// Copies of a handle share memory, and there is no operation that writes into a tensor that another handle reads.
+// A tensor may be on a tape (tensor/tape.h): then operations on it are recorded, so that gradients can flow
+// back. Copies of a handle share memory, and there is no operation that writes into a tensor that another
+// handle reads.
 #ifndef ARMATURE_TENSOR_TENSOR_H_
 #define ARMATURE_TENSOR_TENSOR_H_
 
@@ -41,11 +43,11 @@ class Tensor {
   template <typename T>
   static Tensor FromHost(Backend& backend, const Shape& shape, absl::Span<const T> values, DType dtype,
                          MemoryCategory category = MemoryCategory::kOther) {
-    return FromHostBytes(backend, shape, values.data(), static_cast<int64_t>(values.size() * sizeof(T)), dtype,
-                         category);
+    return FromHostBytes(backend, shape, values.data(), static_cast<int64_t>(values.size() * sizeof(T)),
+                         dtype, category);
   }
-  static Tensor FromHostBytes(Backend& backend, const Shape& shape, const void* data, int64_t size_bytes, DType dtype,
-                              MemoryCategory category = MemoryCategory::kOther);
+  static Tensor FromHostBytes(Backend& backend, const Shape& shape, const void* data, int64_t size_bytes,
+                              DType dtype, MemoryCategory category = MemoryCategory::kOther);
   // Carries `why`, which must not be OK.
   static Tensor Failed(absl::Status why);
 
@@ -69,10 +71,11 @@ class Tensor {
   // True if no other handle shares the memory: it may be reused in place.
   bool unique() const { return storage_.use_count() == 1; }
 
-  // Elements [begin, end) of the leading dimension; a view. Failed with OutOfRange if they are not there, and with
-  // FailedPrecondition on a tape, where the slice would lose its gradient: use ops::Slice.
+  // Elements [begin, end) of the leading dimension; a view. Failed with OutOfRange if they are not there, and
+  // with FailedPrecondition on a tape, where the slice would lose its gradient: use ops::Slice.
   Tensor Slice(int64_t begin, int64_t end) const;
-  // The same elements under another shape; a view that stays on the tape. Failed if the number of elements differs.
+  // The same elements under another shape; a view that stays on the tape. Failed if the number of elements
+  // differs.
   Tensor Reshape(const Shape& shape) const;
 
   // Copies the elements to `out`, which has size_bytes() bytes.

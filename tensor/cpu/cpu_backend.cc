@@ -26,8 +26,8 @@ class CpuBackend : public Backend {
 
   absl::Status Copy(const BufferView& to, const BufferView& from) override {
     if (to.count != from.count || to.dtype != from.dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("copy of ", from.count, " ", Name(from.dtype), " to ", to.count,
-                                                     " ", Name(to.dtype)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("copy of ", from.count, " ", Name(from.dtype), " to ", to.count, " ", Name(to.dtype)));
     }
     if (to.count > 0) std::memmove(to.data, from.data, from.size_bytes());
     return absl::OkStatus();
@@ -44,11 +44,12 @@ class CpuBackend : public Backend {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuOptions& options) {
   if (options.threads < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("CpuOptions.threads is ", options.threads, ", must be at least 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("CpuOptions.threads is ", options.threads, ", must be at least 1"));
   }
   if (options.memory_limit_bytes < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("CpuOptions.memory_limit_bytes is ", options.memory_limit_bytes, ", must not be negative"));
+    return absl::InvalidArgumentError(absl::StrCat("CpuOptions.memory_limit_bytes is ",
+                                                   options.memory_limit_bytes, ", must not be negative"));
   }
   std::unique_ptr<ThreadTeam> own_team;
   if (options.team == nullptr) own_team = std::make_unique<ThreadTeam>(options.threads);

@@ -14,7 +14,8 @@ namespace armature {
 struct CpuOptions {
   // Threads that a kernel may use, the caller's included. Ignored if `team` is given.
   int threads = 1;
-  // The host's own team, which must outlive the backend and serve nobody else meanwhile. Null: the backend makes one.
+  // The host's own team, which must outlive the backend and serve nobody else meanwhile. Null: the backend
+  // makes one.
   ThreadTeam* team = nullptr;
   // Bound on the memory taken from the system; 0: none.
   int64_t memory_limit_bytes = 0;

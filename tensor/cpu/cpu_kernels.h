@@ -1,5 +1,5 @@
-// The CPU's kernel table: vector kernels (Highway, chosen at run time for the processor) and a tuned library's matrix
-// products for f32, the scalar reference for the rest.
+// The CPU's kernel table: vector kernels (Highway, chosen at run time for the processor) and a tuned
+// library's matrix products for f32, the scalar reference for the rest.
 #ifndef ARMATURE_TENSOR_CPU_CPU_KERNELS_H_
 #define ARMATURE_TENSOR_CPU_CPU_KERNELS_H_
 

@@ -1,5 +1,6 @@
-// The scalar reference: every kernel written as its formula, single-threaded, sums in f64. The oracle of all other
-// kernels, and what the CPU backend runs for dtypes that have no vector kernel (f64, for gradient checks).
+// The scalar reference: every kernel written as its formula, single-threaded, sums in f64. The oracle of all
+// other kernels, and what the CPU backend runs for dtypes that have no vector kernel (f64, for gradient
+// checks).
 #ifndef ARMATURE_TENSOR_REFERENCE_REFERENCE_KERNELS_H_
 #define ARMATURE_TENSOR_REFERENCE_REFERENCE_KERNELS_H_
 

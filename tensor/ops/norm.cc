@@ -1,0 +1,108 @@
+#include "armature/tensor/ops/norm.h"
+
+#include <memory>
+#include <utility>
+
+#include "armature/tensor/ops/op_support.h"
+
+namespace armature {
+namespace ops {
+namespace {
+
+class NormFunction : public Function {
+ public:
+  NormFunction(absl::string_view name, Tensor x, Tensor weight, Tensor mean, Tensor rstd)
+      : name_(name),
+        x_(std::move(x)),
+        weight_(std::move(weight)),
+        mean_(std::move(mean)),
+        rstd_(std::move(rstd)) {}
+
+  absl::string_view name() const override { return name_; }
+  absl::InlinedVector<Tensor, 4> saved() const override { return {x_, weight_, mean_, rstd_}; }
+
+  void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
+    NormBackwardArgs args;
+    args.dy = grads_out[0].data();
+    args.x = x_.data();
+    args.weight = weight_.data();
+    args.mean = mean_.ok() ? mean_.data() : nullptr;
+    args.rstd = rstd_.data();
+    args.rows = x_.shape().num_rows();
+    args.cols = x_.shape().dim(-1);
+    args.dtype = x_.dtype();
+    // The three places are those of different values, so that one pass may write all of them.
+    GradientSlot slots[3];
+    void** data[3] = {&args.dx, &args.dweight, &args.dbias};
+    bool* accumulate[3] = {&args.accumulate_dx, &args.accumulate_dweight, &args.accumulate_dbias};
+    args.parameter_grad_dtype = x_.dtype();
+    for (int i = 0; i < 3; ++i) {
+      if (!sink.Wants(i)) continue;
+      slots[i] = sink.Slot(i);
+      if (!slots[i].tensor.ok()) return;
+      *data[i] = slots[i].tensor.data();
+      *accumulate[i] = slots[i].accumulate;
+      if (i > 0) args.parameter_grad_dtype = slots[i].tensor.dtype();
+    }
+    const KernelTable& kernels = x_.backend().kernels();
+    sink.Fail(Launch(x_.backend(), mean_.ok() ? kernels.layer_norm_backward : kernels.rms_norm_backward, args,
+                     name_));
+  }
+
+ private:
+  const absl::string_view name_;
+  const Tensor x_, weight_, mean_, rstd_;
+};
+
+Tensor Norm(absl::string_view name, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+            bool centred) {
+  absl::Status status = FirstError({&x, &weight});
+  if (status.ok() && bias.valid()) status = bias.status();
+  if (!status.ok()) return Tensor::Failed(status);
+  const bool fits = x.shape().rank() >= 1 && weight.shape() == Shape{x.shape().dim(-1)} &&
+                    (!bias.valid() || bias.shape() == weight.shape()) && IsFloat(x.dtype()) &&
+                    weight.dtype() == x.dtype() && (!bias.valid() || bias.dtype() == x.dtype());
+  if (!fits) {
+    return Invalid(name, ": x ", x.shape().ToString(), " ", Name(x.dtype()), " and weight ",
+                   weight.shape().ToString(), " ", Name(weight.dtype()),
+                   bias.valid() ? absl::StrCat(" and bias ", bias.shape().ToString()) : std::string(),
+                   ": x [..., n], weight and bias [n] of one float dtype are needed");
+  }
+  const Shape per_row{x.shape().num_rows()};
+  Tensor y = NewLike(x);
+  Tensor rstd = NewLike(x, per_row, StatisticsDType(x.dtype()));
+  Tensor mean = centred ? NewLike(x, per_row, StatisticsDType(x.dtype())) : Tensor();
+  status = FirstError({&y, &rstd});
+  if (status.ok() && centred) status = mean.status();
+  if (!status.ok()) return Tensor::Failed(status);
+  NormArgs args;
+  args.x = x.data();
+  args.weight = weight.data();
+  args.bias = bias.valid() ? bias.data() : nullptr;
+  args.y = y.data();
+  args.mean = centred ? mean.data() : nullptr;
+  args.rstd = rstd.data();
+  args.rows = x.shape().num_rows();
+  args.cols = x.shape().dim(-1);
+  args.eps = eps;
+  args.dtype = x.dtype();
+  const KernelTable& kernels = x.backend().kernels();
+  status = Launch(x.backend(), centred ? kernels.layer_norm : kernels.rms_norm, args, name);
+  if (!status.ok()) return Tensor::Failed(status);
+  return RecordIfOnTape(std::move(y), {x, weight, bias}, [&] {
+    return std::make_unique<NormFunction>(name, x.Detach(), weight.Detach(), mean, rstd);
+  });
+}
+
+}  // namespace
+
+Tensor LayerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  return Norm("LayerNorm", x, weight, bias, eps, /*centred=*/true);
+}
+
+Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
+  return Norm("RmsNorm", x, weight, Tensor(), eps, /*centred=*/false);
+}
+
+}  // namespace ops
+}  // namespace armature
