@@ -1,0 +1,15 @@
+#include "armature/layers/dropout.h"
+
+#include "armature/tensor/ops/dropout.h"
+
+namespace armature {
+
+Tensor Dropout::AddTo(Context& context, const Tensor& residual, const Tensor& x) const {
+  if (!x.ok()) return x;
+  const int64_t cols = x.shape().dim(-1);
+  const int64_t samples = x.shape().dim(0);
+  const int64_t rows = samples * cols == 0 ? 0 : x.num_elements() / (samples * cols);
+  return ops::Dropout(x, residual, context.training() ? p_ : 0, context.Dropout(layer_, rows, cols));
+}
+
+}  // namespace armature

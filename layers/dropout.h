@@ -1,0 +1,29 @@
+#ifndef ARMATURE_LAYERS_DROPOUT_H_
+#define ARMATURE_LAYERS_DROPOUT_H_
+
+#include "armature/layers/context.h"
+#include "armature/layers/module_builder.h"
+
+namespace armature {
+
+// Drops elements with probability p in training, scaling the others by 1 / (1 - p); the identity otherwise.
+// Masks do not depend on the layout of ranks or microbatches.
+//
+// Shapes:  x [samples, positions, n] -> x's
+// Reference: Srivastava et al., "Dropout" (2014).
+class Dropout {
+ public:
+  Dropout(ModuleBuilder builder, double p) : p_(p), layer_(builder.NextLayer()) {}
+
+  Tensor operator()(Context& context, const Tensor& x) const { return AddTo(context, Tensor(), x); }
+  // residual + dropout(x), in one pass over memory. An invalid residual counts as 0.
+  Tensor AddTo(Context& context, const Tensor& residual, const Tensor& x) const;
+
+ private:
+  double p_;
+  int64_t layer_;
+};
+
+}  // namespace armature
+
+#endif  // ARMATURE_LAYERS_DROPOUT_H_

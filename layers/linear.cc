@@ -1,0 +1,19 @@
+#include "armature/layers/linear.h"
+
+#include "armature/tensor/ops/linear.h"
+
+namespace armature {
+
+Linear::Linear(ModuleBuilder builder, const LinearOptions& options)
+    : activation_(options.activation), has_bias_(options.bias) {
+  weight_ = builder.Parameter("weight", {options.in, options.out}, options.init);
+  if (has_bias_) bias_ = builder.Parameter("bias", {options.out}, Initializer::Constant(0));
+}
+
+Tensor Linear::operator()(Context& context, const Tensor& x) const {
+  ops::LinearOptions options;
+  options.activation = activation_;
+  return ops::Linear(x, context.Use(weight_), has_bias_ ? context.Use(bias_) : Tensor(), options);
+}
+
+}  // namespace armature

@@ -1,0 +1,85 @@
+#include "armature/layers/recompute.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace armature {
+namespace {
+
+// Hands an inner leaf's gradient to the outer tape.
+class SinkTarget : public GradientTarget {
+ public:
+  SinkTarget(GradientSink& sink, int input) : sink_(sink), input_(input) {}
+  GradientSlot Slot() override {
+    // A value that the block uses several times adds to what the first use wrote.
+    if (!slot_.tensor.valid()) {
+      slot_ = sink_.Slot(input_);
+      return slot_;
+    }
+    return {slot_.tensor, /*accumulate=*/true};
+  }
+  void Contributed() override {}
+
+ private:
+  GradientSink& sink_;
+  const int input_;
+  GradientSlot slot_;
+};
+
+class RecomputeFunction : public Function {
+ public:
+  RecomputeFunction(const Context& context, Activations in, const Block& block)
+      : context_(context), in_(std::move(in)), block_(block) {}
+
+  absl::string_view name() const override { return "Recompute"; }
+  absl::InlinedVector<Tensor, 4> saved() const override { return {in_.begin(), in_.end()}; }
+
+  void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
+    Tape tape(context_.backend());
+    Context context = context_.WithTape(&tape);
+    std::vector<SinkTarget> targets;
+    targets.reserve(in_.size());
+    Activations in;
+    for (size_t i = 0; i < in_.size(); ++i) {
+      targets.emplace_back(sink, static_cast<int>(i));
+      in.push_back(sink.Wants(static_cast<int>(i)) ? tape.Watch(in_[i], &targets[i]) : in_[i]);
+    }
+    const Activations out = block_.Forward(context, in);
+    in.clear();
+    // Only outputs that gradients flowed into take part.
+    std::vector<Tensor> outputs, grads;
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (!out[i].ok()) return sink.Fail(out[i].status());
+      if (!grads_out[i].valid()) continue;
+      outputs.push_back(out[i]);
+      grads.push_back(grads_out[i]);
+    }
+    BackwardOptions options;
+    sink.Fail(tape.Backward(outputs, grads, options));
+  }
+
+ private:
+  const Context context_;
+  const Activations in_;
+  const Block& block_;
+};
+
+}  // namespace
+
+Activations Recompute(Context& context, const Activations& in, const Block& block) {
+  Tape* tape = context.tape();
+  if (tape == nullptr) return block.Forward(context, in);
+  Context forward = context.WithTape(nullptr);
+  Activations detached;
+  for (const Tensor& tensor : in) detached.push_back(tensor.ok() ? tensor.Detach() : tensor);
+  Activations out = block.Forward(forward, detached);
+  for (const Tensor& tensor : out) {
+    if (!tensor.ok()) return out;
+  }
+  tape->Record(std::make_unique<RecomputeFunction>(forward, std::move(detached), block), in,
+               absl::MakeSpan(out));
+  return out;
+}
+
+}  // namespace armature
