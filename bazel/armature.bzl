@@ -40,7 +40,7 @@ def armature_cc_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
 def armature_highway_library(name, copts = [], deps = [], **kwargs):
     """A library of Highway kernels, chosen at run time for the processor at hand.
 
-    Each source starts with
+    Each source starts, under "// clang-format off", with
       #undef HWY_TARGET_INCLUDE
       #define HWY_TARGET_INCLUDE "<package>/<source>.cc"
       #include "hwy/foreach_target.h"
