@@ -65,8 +65,6 @@ class ParameterRegistry {
 absl::Status Initialize(Backend& backend, const ParameterSpec& spec, uint64_t seed, int64_t offset,
                         BufferView out);
 
-enum class Phase { kForward, kBackward };
-
 class ParameterSource {
  public:
   virtual ~ParameterSource() = default;
