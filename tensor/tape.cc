@@ -195,7 +195,10 @@ absl::Status Tape::Backward(absl::Span<const Tensor> outputs, absl::Span<const T
       target->Contributed();
     }
   }
-  for (auto node = nodes_.rbegin(); node != nodes_.rend() && status_.ok(); ++node) FinishNode(*node, options);
+  for (auto node = nodes_.rbegin(); node != nodes_.rend() && status_.ok(); ++node) {
+    if (options.check != nullptr) status_ = options.check();
+    if (status_.ok()) FinishNode(*node, options);
+  }
   nodes_.clear();
   return status_;
 }

@@ -82,6 +82,8 @@ class Function {
 struct BackwardOptions {
   // Leaves weight gradients of linear layers for RunDeferred: zero-bubble schedules fill bubbles with them.
   bool defer_weight_gradients = false;
+  // Asked before each function; an error ends the backward with it. Null: never. For cancellation and deadlines.
+  std::function<absl::Status()> check;
 };
 
 // Thread-compatible. Must outlive the tensors that are on it.

@@ -132,23 +132,23 @@ absl::Status ParameterStore::Update(const UpdateRule& rule, const StepFacts& fac
   return rule.Update(views, with_threads);
 }
 
-std::vector<ParameterStore::Part> ParameterStore::Parts(const Tensor& bucket,
+std::vector<NamedBuffer> ParameterStore::Parts(const Tensor& bucket,
                                                         absl::string_view prefix) const {
-  std::vector<Part> parts;
+  std::vector<NamedBuffer> parts;
   for (size_t i = 0; i < specs_.size(); ++i) {
     parts.push_back({absl::StrCat(prefix, specs_[i].name), specs_[i].shape, View(bucket, i).view()});
   }
   return parts;
 }
 
-std::vector<ParameterStore::Part> ParameterStore::Weights() const { return Parts(weights_, ""); }
+std::vector<NamedBuffer> ParameterStore::Weights() const { return Parts(weights_, ""); }
 
-std::vector<ParameterStore::Part> ParameterStore::Gradients() const { return Parts(gradients_, ""); }
+std::vector<NamedBuffer> ParameterStore::Gradients() const { return Parts(gradients_, ""); }
 
-std::vector<ParameterStore::Part> ParameterStore::States() const {
-  std::vector<Part> parts;
+std::vector<NamedBuffer> ParameterStore::States() const {
+  std::vector<NamedBuffer> parts;
   for (size_t s = 0; s < states_.size(); ++s) {
-    for (Part& part : Parts(states_[s], absl::StrCat("optimizer.", state_specs_[s].name, "."))) {
+    for (NamedBuffer& part : Parts(states_[s], absl::StrCat("optimizer.", state_specs_[s].name, "."))) {
       parts.push_back(std::move(part));
     }
   }

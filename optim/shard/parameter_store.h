@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "armature/base/thread_team.h"
 #include "armature/optim/update_rule.h"
+#include "armature/tensor/named_buffer.h"
 #include "armature/tensor/parameter.h"
 #include "armature/tensor/tape.h"
 
@@ -58,15 +59,11 @@ class ParameterStore : public ParameterSource {
   // Moves the weights and states. Errors: those of the rule; then nothing was touched.
   absl::Status Update(const UpdateRule& rule, const StepFacts& facts);
 
-  // A named part of the store, as checkpoints, exports and tests see it.
-  struct Part {
-    std::string name;  // the parameter's name, and for a state "optimizer.<state>.<parameter>"
-    Shape shape;
-    BufferView view;
-  };
-  std::vector<Part> Weights() const;
-  std::vector<Part> States() const;
-  std::vector<Part> Gradients() const;
+  // By the parameter's name, in the order of declaration.
+  std::vector<NamedBuffer> Weights() const;
+  std::vector<NamedBuffer> Gradients() const;
+  // By "optimizer.<state>.<parameter>".
+  std::vector<NamedBuffer> States() const;
 
   int64_t num_parameters() const { return num_parameters_; }
 
@@ -78,7 +75,7 @@ class ParameterStore : public ParameterSource {
   absl::Status Allocate();
   // The part of a flat bucket that is parameter `index`, in its shape.
   Tensor View(const Tensor& bucket, size_t index) const;
-  std::vector<Part> Parts(const Tensor& bucket, absl::string_view prefix) const;
+  std::vector<NamedBuffer> Parts(const Tensor& bucket, absl::string_view prefix) const;
   absl::Span<float> SpanOf(const Tensor& bucket, size_t index) const;
 
   Backend& backend_;
