@@ -6,6 +6,14 @@ A header //base:clock.h is included as "armature/base/clock.h", so that a host's
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 
 _COPTS = ["-Wall", "-Wextra", "-Wpedantic"]
+
+# Vector kernels are compiled for the baseline, AVX2 and AVX-512: more targets cost compile time and win little.
+# Sums and products are fused only where a kernel says so (MulAdd), so that vector loops and their tails give the same
+# bits.
+_HIGHWAY_COPTS = [
+    "'-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)'",
+    "-ffp-contract=off",
+]
 _GTEST = ["@com_google_googletest//:gtest_main"]
 
 def _check_srcs(name, srcs):
@@ -26,6 +34,23 @@ def armature_cc_library(name, srcs = [], hdrs = [], copts = [], **kwargs):
         hdrs = hdrs,
         copts = _COPTS + copts,
         linkstatic = True,
+        **kwargs
+    )
+
+def armature_highway_library(name, copts = [], deps = [], **kwargs):
+    """A library of Highway kernels, chosen at run time for the processor at hand.
+
+    Each source starts with
+      #undef HWY_TARGET_INCLUDE
+      #define HWY_TARGET_INCLUDE "<package>/<source>.cc"
+      #include "hwy/foreach_target.h"
+      #include "hwy/highway.h"
+    and calls its kernels through HWY_EXPORT and HWY_DYNAMIC_DISPATCH.
+    """
+    armature_cc_library(
+        name = name,
+        copts = _HIGHWAY_COPTS + copts,
+        deps = deps + ["//third_party:highway"],
         **kwargs
     )
 
