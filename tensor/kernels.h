@@ -238,7 +238,8 @@ struct SumArgs {
 
 // Losses of rows [rows, stride] of logits, of which the first `classes` columns are real; the others (padding
 // of the vocabulary) take no part. With smoothing e: (1-e) nll + e/classes * sum over classes of -log p.
-// Probabilities are never stored. A target of -100 gives loss 0.
+// Probabilities are never stored. A target of -100 gives loss 0; any other that is no class gives NaN, in the loss
+// and in its gradient.
 struct CrossEntropyArgs {
   const void* logits = nullptr;
   const int32_t* targets = nullptr;
