@@ -14,20 +14,20 @@ HWY_BEFORE_NAMESPACE();
 namespace armature {
 namespace HWY_NAMESPACE {
 
-// Squares and sums in f64, where the square of an f32 is exact. Four independent sums hide the latency of
-// additions.
+// Squares and sums in f64, where the square of an f32 is exact. Walks four quarters side by side: four sums
+// hide the latency of additions, and four streams keep more of the memory's bandwidth busy than one.
 HWY_INLINE double SumOfSquaresOf(const float* x, int64_t count) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<double> d64;
   const hn::Rebind<float, decltype(d64)> d32;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d64));
   auto sum0 = hn::Zero(d64), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+  const int64_t quarter = count / 4 / lanes * lanes;
+  for (int64_t i = 0; i < quarter; i += lanes) {
     const auto x0 = hn::PromoteTo(d64, hn::LoadU(d32, x + i));
-    const auto x1 = hn::PromoteTo(d64, hn::LoadU(d32, x + i + lanes));
-    const auto x2 = hn::PromoteTo(d64, hn::LoadU(d32, x + i + 2 * lanes));
-    const auto x3 = hn::PromoteTo(d64, hn::LoadU(d32, x + i + 3 * lanes));
+    const auto x1 = hn::PromoteTo(d64, hn::LoadU(d32, x + i + quarter));
+    const auto x2 = hn::PromoteTo(d64, hn::LoadU(d32, x + i + 2 * quarter));
+    const auto x3 = hn::PromoteTo(d64, hn::LoadU(d32, x + i + 3 * quarter));
     sum0 = hn::MulAdd(x0, x0, sum0);
     sum1 = hn::MulAdd(x1, x1, sum1);
     sum2 = hn::MulAdd(x2, x2, sum2);
@@ -35,7 +35,7 @@ HWY_INLINE double SumOfSquaresOf(const float* x, int64_t count) {
   }
   const auto sums = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
   double total = hn::GetLane(hn::SumOfLanes(d64, sums));
-  for (; i < count; ++i) total += static_cast<double>(x[i]) * x[i];
+  for (int64_t i = 4 * quarter; i < count; ++i) total += static_cast<double>(x[i]) * x[i];
   return total;
 }
 
