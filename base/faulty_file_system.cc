@@ -68,9 +68,9 @@ bool FaultyFileSystem::fault_happened() const {
 }
 
 absl::Status FaultyFileSystem::CheckAlive(absl::string_view path) const {
-  if (!fault_happened()) return absl::OkStatus();
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!plan_.crash) return absl::OkStatus();
+  const bool happened = plan_.fail_at >= 0 && mutations_ > plan_.fail_at;
+  if (!plan_.crash || !happened) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("cannot access ", path, " after the injected crash"));
 }
 
