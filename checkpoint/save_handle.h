@@ -28,8 +28,9 @@ class SaveHandle {
   // A save that ended.
   explicit SaveHandle(absl::StatusOr<SaveReport> result);
 
-  // Blocks until the save ended. The checkpoint exists when this is OK, and not before; after an error none
-  // of it is left, as far as the disk allowed.
+  // Blocks until the save ended. The checkpoint exists when this is OK, and not before. After an error what
+  // was written is removed as far as the disk allows; only if the very last sync failed, the checkpoint may
+  // be there after all, whole.
   absl::StatusOr<SaveReport> Wait() const;
   // True if Wait would not block.
   bool done() const;
