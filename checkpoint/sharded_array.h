@@ -1,0 +1,23 @@
+// ShardedArray: a part of a tensor in some rank's memory, as checkpoints see it.
+#ifndef ARMATURE_CHECKPOINT_SHARDED_ARRAY_H_
+#define ARMATURE_CHECKPOINT_SHARDED_ARRAY_H_
+
+#include <string>
+
+#include "armature/checkpoint/slice.h"
+#include "armature/tensor/buffer.h"
+#include "armature/tensor/shape.h"
+
+namespace armature {
+
+struct ShardedArray {
+  std::string name;     // of the tensor: the checkpoint's key. Several arrays may be slices of one tensor
+  Shape global_shape;   // of the tensor
+  Slice slice;          // the part that `local` holds
+  BufferView local;     // in host memory, row-major
+  bool primary = true;  // when saving: exactly one rank writes each element; copies on other ranks say false
+};
+
+}  // namespace armature
+
+#endif  // ARMATURE_CHECKPOINT_SHARDED_ARRAY_H_
