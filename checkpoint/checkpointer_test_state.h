@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "armature/checkpoint/sharded_array.h"
 #include "armature/checkpoint/train_state.pb.h"
 
@@ -51,8 +52,7 @@ struct TestModel {
 inline TrainState TestState(int64_t update_count) {
   TrainState state;
   state.set_update_count(update_count);
-  state.mutable_data()->set_epoch(2);
-  state.mutable_data()->set_index(update_count * 8);
+  state.set_data_position(absl::StrCat("epoch 2 index ", update_count * 8));
   state.mutable_loss_scaler()->set_scale(65536);
   state.set_seed(~uint64_t{0});
   state.set_host("\xFF any bytes");

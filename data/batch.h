@@ -15,11 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "armature/data/array.h"
+#include "armature/tensor/ignored_target.h"
 
 namespace armature {
-
-// A target that takes no part in losses and counts.
-constexpr int32_t kIgnoredTarget = -100;
 
 struct Batch {
   struct Field {

@@ -13,15 +13,15 @@
 namespace armature {
 
 struct StepResult {
-  int64_t step = 0;               // the number of this step, from 1; skipped ones count
-  int64_t updates = 0;            // weight updates so far; skipped steps don't count
-  double loss = 0;                // the sum of the terms
-  std::vector<std::pair<std::string, double>> losses;   // each term, by its name
-  double grad_norm = 0;           // global, before clipping
-  double learning_rate = 0;       // of this update
-  int64_t tokens = 0;             // entries counted by the first loss term
+  int64_t step = 0;                                    // the number of this step, from 1; skipped ones count
+  int64_t updates = 0;                                 // weight updates so far; skipped steps don't count
+  double loss = 0;                                     // the sum of the terms
+  std::vector<std::pair<std::string, double>> losses;  // each term, by its name
+  double grad_norm = 0;                                // global, before clipping
+  double learning_rate = 0;                            // of this update
+  int64_t tokens = 0;                                  // entries counted by the first loss term
   absl::Duration duration;
-  bool skipped = false;           // nothing moved; skip_reason says why
+  bool skipped = false;  // nothing moved; skip_reason says why
   std::string skip_reason;
 
   double tokens_per_second() const { return tokens / absl::ToDoubleSeconds(duration); }
@@ -30,19 +30,19 @@ struct StepResult {
 struct EvalResult {
   double loss = 0;
   std::vector<std::pair<std::string, double>> losses;
-  int64_t tokens = 0;   // entries counted by the first loss term
+  int64_t tokens = 0;  // entries counted by the first loss term
   int64_t batches = 0;
 };
 
 struct RunResult {
   enum class End {
-    kSourceEnded,      // the source has no more batches
-    kMaxSteps,         // RunOptions.max_steps are done
-    kStopRequested,    // RequestStop was called
+    kSourceEnded,    // the source has no more batches
+    kMaxSteps,       // RunOptions.max_steps are done
+    kStopRequested,  // RequestStop was called
   };
   End end = End::kSourceEnded;
-  int64_t steps = 0;   // done by this run
-  StepResult last;     // of the last step, if steps > 0
+  int64_t steps = 0;  // done by this run
+  StepResult last;    // of the last step, if steps > 0
 };
 
 // Where an engine reports each step. The host may bring its own. Called on the thread that called the engine.

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "armature/tensor/dtype.h"
+#include "armature/tensor/ignored_target.h"
 #include "armature/tensor/random.h"
 #include "armature/tensor/stream.h"
 
@@ -262,7 +263,6 @@ struct CrossEntropyBackwardArgs {
   double smoothing = 0;
   DType dtype = DType::kF32;
 };
-constexpr int32_t kIgnoredTarget = -100;
 
 struct CastArgs {
   const void* x = nullptr;

@@ -68,6 +68,8 @@ absl::Status ParameterStore::Allocate() {
   return absl::OkStatus();
 }
 
+ParameterStore::~ParameterStore() = default;
+
 Tensor ParameterStore::View(const Tensor& bucket, size_t index) const {
   const int64_t begin = offsets_[index];
   return bucket.Slice(begin, begin + specs_[index].shape.num_elements()).Reshape(specs_[index].shape);

@@ -45,6 +45,8 @@ class ParameterStore : public ParameterSource {
                                                                 const UpdateRule& rule,
                                                                 const ParameterStoreOptions& options);
 
+  ~ParameterStore() override;
+
   Tensor Borrow(ParameterId id, Tape* tape) override;
 
   // The next contribution to each gradient overwrites it.

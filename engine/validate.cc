@@ -1,0 +1,119 @@
+#include "armature/engine/validate.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "armature/base/status_macros.h"
+#include "armature/engine/optimizer_config.h"
+
+namespace armature {
+namespace {
+
+absl::Status NotNegative(absl::string_view field, double value) {
+  if (value >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", must not be negative"));
+}
+
+// A feature of a later version: every value but the one that works is refused by name.
+absl::Status NotBuilt(absl::string_view field, absl::string_view value, absl::string_view instead) {
+  return absl::UnimplementedError(absl::StrCat(
+      field, " = ", value, " is not built in this version; set it to ", instead, " or leave it out"));
+}
+
+absl::Status ValidateParallel(const ParallelConfig& parallel) {
+  const struct {
+    absl::string_view field;
+    int32_t size;
+  } axes[] = {{"parallel.data", parallel.data()},
+              {"parallel.tensor", parallel.tensor()},
+              {"parallel.pipeline", parallel.pipeline()},
+              {"parallel.context", parallel.context()}};
+  for (const auto& axis : axes) {
+    ARMATURE_RETURN_IF_ERROR(NotNegative(axis.field, axis.size));
+    if (axis.size > 1) return NotBuilt(axis.field, absl::StrCat(axis.size), "1");
+  }
+  if (parallel.sharding() < 0 || parallel.sharding() > 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parallel.sharding is ", parallel.sharding(), ", must be 0, 1, 2 or 3"));
+  }
+  if (parallel.sharding() > 0) return NotBuilt("parallel.sharding", absl::StrCat(parallel.sharding()), "0");
+  if (parallel.sequence_parallel()) return NotBuilt("parallel.sequence_parallel", "true", "false");
+  if (parallel.schedule() != ParallelConfig::ONE_F_ONE_B) {
+    return NotBuilt("parallel.schedule", ParallelConfig::Schedule_Name(parallel.schedule()), "ONE_F_ONE_B");
+  }
+  return absl::OkStatus();
+}
+
+// The first sample and value of `values`, an integer field, that `spec` has no place for.
+template <typename T>
+absl::Status CheckRange(const InputSpec& spec, const Array& array) {
+  const absl::Span<const T> values = array.values<T>();
+  const auto wrong = std::find_if(values.begin(), values.end(), [&](T value) {
+    return (value < 0 || value >= spec.limit) && !(spec.may_be_ignored && value == kIgnoredTarget);
+  });
+  if (wrong == values.end()) return absl::OkStatus();
+  const int64_t per_sample = static_cast<int64_t>(values.size()) / array.shape().dim(0);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch field \"", spec.name, "\", sample ", (wrong - values.begin()) / per_sample, ": value ", *wrong,
+      " is not in [0, ", spec.limit, ")", spec.may_be_ignored ? " and not -100 (ignored)" : ""));
+}
+
+}  // namespace
+
+absl::Status ValidateConfig(const EngineConfig& config) {
+  ARMATURE_RETURN_IF_ERROR(ValidateParallel(config.parallel()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("microbatches", config.microbatches()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("clip_norm", config.clip_norm()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("threads", config.threads()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("memory_limit_bytes", config.memory_limit_bytes()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("checkpoint.every_steps", config.checkpoint().every_steps()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("checkpoint.keep_last", config.checkpoint().keep_last()));
+  if (config.checkpoint().every_steps() > 0 && config.checkpoint().directory().empty()) {
+    return absl::InvalidArgumentError("checkpoint.every_steps is set but checkpoint.directory is not");
+  }
+  if (config.precision() != EngineConfig::F32) {
+    return NotBuilt("precision", EngineConfig::Precision_Name(config.precision()), "F32");
+  }
+  if (config.reproducible()) return NotBuilt("reproducible", "true", "false");
+  ARMATURE_RETURN_IF_ERROR(MakeUpdateRule(config.optimizer()).status());
+  return MakeSchedule(config.learning_rate()).status();
+}
+
+absl::Status ValidateBatch(const Batch& batch, const Model& model, bool with_loss) {
+  ARMATURE_RETURN_IF_ERROR(batch.Validate());
+  if (batch.num_samples() == 0) return absl::InvalidArgumentError("the batch has no samples");
+  for (const InputSpec& spec : model.inputs) {
+    const Array* array = batch.Find(spec.name);
+    if (array == nullptr) {
+      if (spec.only_for_loss && !with_loss) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the batch lacks the field \"", spec.name, "\" of model ", model.name));
+    }
+    if (array->dtype() != spec.dtype) {
+      return absl::InvalidArgumentError(absl::StrCat("batch field \"", spec.name, "\" is ",
+                                                     Name(array->dtype()), ", model ", model.name, " needs ",
+                                                     Name(spec.dtype)));
+    }
+    if (spec.limit == 0) continue;
+    if (spec.dtype == DType::kI32) ARMATURE_RETURN_IF_ERROR(CheckRange<int32_t>(spec, *array));
+    if (spec.dtype == DType::kI64) ARMATURE_RETURN_IF_ERROR(CheckRange<int64_t>(spec, *array));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> CountTargets(const Batch& batch, const Model& model) {
+  std::vector<int64_t> counts;
+  for (const LossTerm& term : model.losses) {
+    const Array* targets = term.counted_by.empty() ? nullptr : batch.Find(term.counted_by);
+    if (targets == nullptr) {
+      counts.push_back(batch.num_samples());
+      continue;
+    }
+    const absl::Span<const int32_t> values = targets->values<int32_t>();
+    counts.push_back(static_cast<int64_t>(values.size()) -
+                     std::count(values.begin(), values.end(), kIgnoredTarget));
+  }
+  return counts;
+}
+
+}  // namespace armature

@@ -1,0 +1,31 @@
+// Checks of what comes from outside: the configuration as a whole, and each batch.
+#ifndef ARMATURE_ENGINE_VALIDATE_H_
+#define ARMATURE_ENGINE_VALIDATE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "armature/data/batch.h"
+#include "armature/engine/config.pb.h"
+#include "armature/layers/block.h"
+
+namespace armature {
+
+// Errors: InvalidArgument naming the field and its value; Unimplemented for a feature that is not built,
+// naming its field and what to set instead.
+absl::Status ValidateConfig(const EngineConfig& config);
+
+// Every input of the model must be there, with its dtype, and hold only values that the model has a place
+// for. Without `with_loss`, fields that only the loss needs may be absent. Errors: InvalidArgument naming
+// field, sample and value.
+absl::Status ValidateBatch(const Batch& batch, const Model& model, bool with_loss);
+
+// What the sum of each loss term is divided by: entries of its field that are not ignored, or samples.
+// The batch has passed ValidateBatch.
+std::vector<int64_t> CountTargets(const Batch& batch, const Model& model);
+
+}  // namespace armature
+
+#endif  // ARMATURE_ENGINE_VALIDATE_H_
