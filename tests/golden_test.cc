@@ -1,0 +1,63 @@
+#include <string>
+
+#include "armature/base/status_matchers.h"
+#include "armature/tests/golden_run.h"
+
+namespace armature {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kGpt2[] = "tests/testdata/goldens/gpt2";
+
+void ExpectWithinTolerance(const GoldenLayout& layout) {
+  std::string report;
+  ASSERT_OK_AND_ASSIGN(const GoldenErrors errors,
+                       RunGolden(kGpt2, layout, [&](const std::string& line) { report = line; }));
+  EXPECT_TRUE(errors.ok()) << report;
+}
+
+TEST(Golden, Gpt2EqualsTheReference) { ExpectWithinTolerance({}); }
+
+TEST(Golden, Gpt2InMicrobatchesOfUnequalTokenCounts) {
+  for (int microbatches : {2, 3, 8}) {
+    GoldenLayout layout;
+    layout.microbatches = microbatches;
+    ExpectWithinTolerance(layout);
+  }
+}
+
+TEST(Golden, Gpt2WithRecomputation) {
+  GoldenLayout layout;
+  layout.recompute = true;
+  layout.microbatches = 2;
+  ExpectWithinTolerance(layout);
+}
+
+TEST(Golden, LayoutsThatAreNotBuiltAreRefusedByName) {
+  const auto run = [](const GoldenLayout& layout) {
+    return RunGolden(kGpt2, layout, [](const std::string&) {}).status();
+  };
+  GoldenLayout layout;
+  layout.tensor = 2;
+  EXPECT_THAT(run(layout), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("parallel.tensor")));
+  layout = {};
+  layout.sharding = 1;
+  EXPECT_THAT(run(layout), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("parallel.sharding")));
+  layout = {};
+  layout.schedule = "GPIPE";
+  EXPECT_THAT(run(layout), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("parallel.schedule")));
+  layout.schedule = "NONESUCH";
+  EXPECT_THAT(run(layout), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("NONESUCH")));
+  layout = {};
+  layout.reproducible = true;
+  EXPECT_THAT(run(layout), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("reproducible")));
+}
+
+TEST(Golden, AnAbsentDirectoryIsNamed) {
+  EXPECT_THAT(RunGolden("tests/nowhere", {}, [](const std::string&) {}),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("tests/nowhere")));
+}
+
+}  // namespace
+}  // namespace armature
