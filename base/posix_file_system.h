@@ -10,8 +10,9 @@
 //
 // Appends go to the kernel at once, so a killed process loses nothing that was appended. After a failed
 // Append or Sync the file only returns that error: a kernel that failed to write pages may drop them and
-// report success the next time. Reference: Rebello et al., "Can Applications Recover from fsync Failures?",
-// USENIX ATC 2020.
+// report success the next time.
+//
+// Reference: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020.
 #ifndef ARMATURE_BASE_POSIX_FILE_SYSTEM_H_
 #define ARMATURE_BASE_POSIX_FILE_SYSTEM_H_
 

@@ -40,9 +40,12 @@ struct PrepareResult {
   int64_t validation_tokens = 0;
 };
 
+// Writes both files. After an error neither is there in part: each is as it was before, or whole.
+//
 // Errors: InvalidArgument for bad options or text that the tokenizer refuses, naming the input; those of the
-// file system. After an error neither output is there in part: each is as it was before, or whole. Memory: a
-// few pieces; the inputs are mapped.
+//         file system.
+//
+// Memory: a few pieces; the inputs are mapped.
 absl::StatusOr<PrepareResult> PrepareTokenFiles(FileSystem& files, const Tokenizer& tokenizer,
                                                 const PrepareOptions& options);
 
