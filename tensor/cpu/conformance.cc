@@ -1,7 +1,9 @@
 #include "armature/tensor/cpu/conformance.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <random>
 
 #include "armature/base/thread_team.h"
@@ -45,8 +47,8 @@ void ExpectNear(const std::vector<float>& values, const std::vector<float>& refe
 
 void ExpectConforms(KernelRun run, double tolerance, double scale) {
   const std::vector<float> reference = RunWith(ReferenceKernels(), run, 1);
-  const int64_t supported = hwy::SupportedTargets();
-  for (int64_t target : {HWY_AVX3, HWY_AVX2, HWY_EMU128}) {
+  const int64_t supported = hwy::SupportedTargets() | HWY_STATIC_TARGET;
+  for (int64_t target : std::initializer_list<int64_t>{HWY_AVX3, HWY_AVX2, HWY_STATIC_TARGET}) {
     if ((supported & target) == 0) continue;
     SCOPED_TRACE(hwy::TargetName(target));
     ChooseTargets(target);

@@ -18,6 +18,7 @@
 #endif
 
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 
@@ -106,6 +107,24 @@ HWY_INLINE SumPair SumLanePairs(D d, int64_t count, const AddTerms& add_terms) {
   if (i < count) add_terms(i, FirstLanes{static_cast<size_t>(count - i)}, first_b, second_b);
   return {hn::GetLane(hn::SumOfLanes(d, hn::Add(first_a, first_b))),
           hn::GetLane(hn::SumOfLanes(d, hn::Add(second_a, second_b)))};
+}
+
+// The largest of `count` values, -infinity if there is none. NaNs may be lost.
+template <class D, typename T>
+HWY_INLINE float MaxLanes(D d, const T* x, int64_t count) {
+  const int64_t n = hn::Lanes(d);
+  const auto least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto a = least, b = least;
+  int64_t i = 0;
+  for (; i + 2 * n <= count; i += 2 * n) {
+    a = hn::Max(a, AllLanes().Load(d, x + i));
+    b = hn::Max(b, AllLanes().Load(d, x + i + n));
+  }
+  for (; i < count; i += n) {
+    const FirstLanes lanes{static_cast<size_t>(count - i)};
+    a = hn::Max(a, hn::IfThenElse(hn::FirstN(d, lanes.count), lanes.Load(d, x + i), least));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
 }
 
 }  // namespace HWY_NAMESPACE
