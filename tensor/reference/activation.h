@@ -6,7 +6,8 @@
 //   x s(x)                                s (1 + x (1 - s))      s(x) = 1 / (1 + exp(-x)) relu       max(x,
 //   0)                             1 if x > 0, else 0
 //
-// with u = sqrt(2/pi) (x + 0.044715 x^3).
+// with u = sqrt(2/pi) (x + 0.044715 x^3). The form with s keeps its digits in the left tail, where tanh u is
+// nearly -1.
 #ifndef ARMATURE_TENSOR_REFERENCE_ACTIVATION_H_
 #define ARMATURE_TENSOR_REFERENCE_ACTIVATION_H_
 
@@ -24,18 +25,18 @@ constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 
 template <typename N>
 N Activate(Activation activation, const N& x) {
-  using std::erfc, std::exp, std::tanh;
+  using std::erfc, std::exp;
   switch (activation) {
     case Activation::kNone:
       return x;
     case Activation::kGeluErf:
       return 0.5 * x * erfc(-kSqrtHalf * x);
     case Activation::kGeluTanh:
-      return 0.5 * x * (1 + tanh(kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
+      return x / (1 + exp(-2 * kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
     case Activation::kSilu:
       return x / (1 + exp(-x));
     case Activation::kRelu:
-      return x > 0 ? x : N(0);
+      return x < 0 ? N(0) : x;  // NaN stays NaN
   }
   return x;
 }
@@ -47,9 +48,8 @@ inline double ActivationDerivative(Activation activation, double x) {
     case Activation::kGeluErf:
       return 0.5 * std::erfc(-kSqrtHalf * x) + x * kInverseSqrtTwoPi * std::exp(-0.5 * x * x);
     case Activation::kGeluTanh: {
-      const double t = std::tanh(kSqrtTwoOverPi * (x + 0.044715 * x * x * x));
-      const double u_derivative = kSqrtTwoOverPi * (1 + 3 * 0.044715 * x * x);
-      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * u_derivative;
+      const double s = 1 / (1 + std::exp(-2 * kSqrtTwoOverPi * (x + 0.044715 * x * x * x)));
+      return s + x * s * (1 - s) * 2 * kSqrtTwoOverPi * (1 + 3 * 0.044715 * x * x);
     }
     case Activation::kSilu: {
       const double s = 1 / (1 + std::exp(-x));

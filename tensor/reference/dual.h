@@ -49,10 +49,6 @@ inline Dual sqrt(const Dual& x) {
   const double root = std::sqrt(x.value);
   return {root, x.derivative / (2 * root)};
 }
-inline Dual tanh(const Dual& x) {
-  const double t = std::tanh(x.value);
-  return {t, (1 - t * t) * x.derivative};
-}
 inline Dual erfc(const Dual& x) {
   return {std::erfc(x.value),
           -1.1283791670955126 * std::exp(-x.value * x.value) * x.derivative};  // 2 / sqrt(pi)
