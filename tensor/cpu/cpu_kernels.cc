@@ -7,6 +7,7 @@
 #include "armature/tensor/cpu/dropout_kernels.h"
 #include "armature/tensor/cpu/elementwise_kernels.h"
 #include "armature/tensor/cpu/embedding_kernels.h"
+#include "armature/tensor/cpu/matmul_kernels.h"
 #include "armature/tensor/cpu/norm_kernels.h"
 #include "armature/tensor/cpu/random_fill_kernels.h"
 #include "armature/tensor/cpu/softmax_kernels.h"
@@ -19,6 +20,9 @@ namespace {
 template <typename Args>
 bool HasVectorKernel(const Args& args) {
   return args.dtype == DType::kF32;
+}
+bool HasVectorKernel(const MatMulArgs& args) {
+  return args.dtype == DType::kF32 && args.c_dtype == DType::kF32;
 }
 bool HasVectorKernel(const ColumnSumArgs& args) {
   return args.dtype == DType::kF32 && args.out_dtype == DType::kF32;
@@ -40,6 +44,7 @@ absl::Status VectorOrReference(Stream& stream, const Args& args) {
 }
 
 void AddRowKernels(KernelTable& kernels) {
+  kernels.matmul = VectorOrReference<MatMulArgs, &KernelTable::matmul, cpu::MatMul>;
   kernels.column_sum = VectorOrReference<ColumnSumArgs, &KernelTable::column_sum, cpu::ColumnSum>;
   kernels.layer_norm = VectorOrReference<NormArgs, &KernelTable::layer_norm, cpu::LayerNorm>;
   kernels.layer_norm_backward =

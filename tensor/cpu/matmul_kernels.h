@@ -1,0 +1,20 @@
+// Matrix products of f32 by oneDNN, on our own threads.
+//
+// The result is cut into tiles of a fixed size, one single-threaded library call each, dealt out to the team:
+// so the bits do not depend on the team's size, and nothing is set for the whole process. A caller that uses
+// OpenMP itself finds its settings as they were.
+#ifndef ARMATURE_TENSOR_CPU_MATMUL_KERNELS_H_
+#define ARMATURE_TENSOR_CPU_MATMUL_KERNELS_H_
+
+#include "armature/tensor/kernels.h"
+
+namespace armature {
+namespace cpu {
+
+// f32 in and out. Errors: Internal if the library refuses the call.
+absl::Status MatMul(Stream& stream, const MatMulArgs& args);
+
+}  // namespace cpu
+}  // namespace armature
+
+#endif  // ARMATURE_TENSOR_CPU_MATMUL_KERNELS_H_
