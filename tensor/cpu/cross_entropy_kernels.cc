@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "tensor/cpu/cross_entropy_kernels.cc"
 #include "hwy/foreach_target.h"   // before the others of this block
 #include "hwy/highway.h"
+#include "hwy/cache_control.h"
 #include "armature/tensor/cpu/lanes-inl.h"
 #include "armature/tensor/cpu/transcendental-inl.h"
 // clang-format on
@@ -45,6 +46,7 @@ HWY_INLINE RowSums SumRow(const T* x, int64_t count, bool with_values) {
     // Where all values so far are -infinity, their exponentials are 0 for any shift but that.
     const auto shift = hn::Set(d, std::max(row.max, std::numeric_limits<float>::lowest()));
     row.exponentials += SumLanes(d, size, [&](int64_t i, auto lanes) HWY_ATTR {
+      hwy::Prefetch(block + kBlock + i);  // the next maximum finds its block in the cache
       return lanes.Keep(d, Exp(d, hn::Sub(lanes.Load(d, block + i), shift)));
     });
     if (with_values) {
