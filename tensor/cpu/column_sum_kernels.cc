@@ -85,8 +85,8 @@ absl::Status ColumnSum(Stream& stream, const ColumnSumArgs& args) {
   const int64_t groups = (args.cols + kColumnGroup - 1) / kColumnGroup;
   const int64_t grain = GrainOf(args.rows * kColumnGroup);
   CpuStream::Team(stream).ParallelFor(groups, grain, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(ColumnSumF32)
-    (args, begin * kColumnGroup, std::min(args.cols, end * kColumnGroup));
+    const int64_t end_col = std::min(args.cols, end * kColumnGroup);
+    HWY_DYNAMIC_DISPATCH(ColumnSumF32)(args, begin * kColumnGroup, end_col);
   });
   return absl::OkStatus();
 }

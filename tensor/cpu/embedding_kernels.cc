@@ -77,8 +77,8 @@ absl::Status EmbeddingBackward(Stream& stream, const EmbeddingBackwardArgs& args
   const int64_t groups = (args.cols + kColumnGroup - 1) / kColumnGroup;
   const int64_t grain = GrainOf(args.count * kColumnGroup);
   team.ParallelFor(groups, grain, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(EmbeddingBackwardF32)
-    (args, begin * kColumnGroup, std::min(args.cols, end * kColumnGroup));
+    const int64_t end_col = std::min(args.cols, end * kColumnGroup);
+    HWY_DYNAMIC_DISPATCH(EmbeddingBackwardF32)(args, begin * kColumnGroup, end_col);
   });
   return absl::OkStatus();
 }

@@ -200,9 +200,9 @@ absl::Status NormBackward(Stream& stream, const NormBackwardArgs& args) {
     }
   });
   const auto add_parts = [&](const float* parts, void* out, bool accumulate) {
+    float* const sums = static_cast<float*>(out);
     team.ParallelFor(cols, GrainOf(chunks), [&](int64_t begin, int64_t end) {
-      HWY_DYNAMIC_DISPATCH(AddPartsF32)
-      (parts, chunks, cols, static_cast<float*>(out), accumulate, begin, end);
+      HWY_DYNAMIC_DISPATCH(AddPartsF32)(parts, chunks, cols, sums, accumulate, begin, end);
     });
   };
   if (wants_weight) add_parts(weight_parts, args.dweight, args.accumulate_dweight);

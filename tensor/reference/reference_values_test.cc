@@ -252,6 +252,35 @@ struct Attended {
   }
 };
 
+TEST(Attention, WeighsValuesByTheSoftmaxOfScores) {
+  const Attended one(1, {1});  // scores 3 and -1
+  EXPECT_NEAR(one.out[0], 5 * .982013790 + 7 * .017986210, 1e-6);
+  EXPECT_NEAR(one.lse[0], 3.018149927, 1e-6);
+}
+
+// Two query heads share one key head, positions lie in rows of 5, and the last of two queries stands at the
+// last of three keys. Scores are 0, so that a query gets the mean of the values it sees.
+TEST(Attention, CausalQueriesAlignWithTheLastKeys) {
+  const Floats q(2 * 5, 0), k(3 * 5, 0);
+  const Floats v = {1, 10, 9, 9, 9, 2, 20, 9, 9, 9, 6, 60, 9, 9, 9};
+  Floats out(2 * 5, 100), lse(2 * 2, 100);
+  AttentionArgs args;
+  AttentionShape& shape = args.shape;
+  shape.batch = shape.kv_heads = 1;
+  shape.heads = shape.q_len = shape.dim = 2;
+  shape.kv_len = 3;
+  shape.q_stride = shape.k_stride = shape.v_stride = shape.out_stride = 5;
+  shape.causal = true;
+  args.q = q.data();
+  args.k = k.data();
+  args.v = v.data();
+  args.out = out.data();
+  args.lse = lse.data();
+  Call(Table().attention, args);
+  EXPECT_THAT(out, ElementsAre(1.5, 15, 1.5, 15, 100, 3, 30, 3, 30, 100));
+  EXPECT_THAT(lse, Pointwise(FloatNear(1e-6f), {.693147181f, 1.098612289f, .693147181f, 1.098612289f}));
+}
+
 TEST(Attention, QueryWithoutKeysGivesZeroAndDisturbsNoGradient) {
   const Attended both(2, {1, 1}), first(1, {1});
   EXPECT_EQ(both.out[1], 0);
