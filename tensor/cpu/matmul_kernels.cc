@@ -13,12 +13,10 @@ namespace armature {
 namespace cpu {
 namespace {
 
-// Large enough that packing the operands of a tile is cheap against its arithmetic, small enough that a
-// layer's product has tiles for several threads. Multiples of the widest register block.
-constexpr int64_t kTileRows = 256;
-constexpr int64_t kTileCols = 384;
+// Cuts fall on multiples of the widest register block.
+constexpr int64_t kBlock = 16;
 // Multiplications below which waking a thread costs more than it saves.
-constexpr int64_t kSmallProduct = int64_t{1} << 18;
+constexpr int64_t kSmallProduct = int64_t{1} << 19;
 
 // Debian's oneDNN takes its number of threads from the calling thread's own OpenMP variable. Other threads,
 // the host's among them, have their own, and this one gets its value back.
@@ -44,6 +42,36 @@ dnnl_status_t Tile(const MatMulArgs& args, int64_t batch, int64_t row, int64_t r
                     args.lda, b, args.ldb, args.accumulate ? 1.0f : 0.0f, c, args.ldc);
 }
 
+// How c is cut into tiles, one library call each.
+struct Grid {
+  int64_t rows = 1, cols = 1;
+};
+
+// The fewer tiles the better: each packs its operands anew. So there is one for each thread, near to square.
+// The library sums k in the same order whatever the tile, except where a row does not begin on a register
+// block: there it may take another path for another tile, and the cut is the same for every team instead.
+Grid CutFor(const MatMulArgs& args, int team_size) {
+  if (args.batch > 1) return {};
+  const bool regular = args.lda % kBlock == 0 && args.ldb % kBlock == 0 && args.ldc % kBlock == 0;
+  const int64_t parts = regular ? team_size : 4;
+  Grid best;
+  double least = -1;
+  for (int64_t rows = 1; rows <= parts; ++rows) {
+    if (parts % rows != 0) continue;
+    const double edges = static_cast<double>(args.m) / rows + static_cast<double>(args.n) * rows / parts;
+    if (least < 0 || edges < least) {
+      best = {rows, parts / rows};
+      least = edges;
+    }
+  }
+  return best;
+}
+
+// Where part `i` of `parts` of an extent begins.
+int64_t Edge(int64_t extent, int64_t parts, int64_t i) {
+  return std::min(extent, (extent * i / parts + kBlock - 1) / kBlock * kBlock);
+}
+
 void Clear(const MatMulArgs& args) {
   for (int64_t batch = 0; batch < args.batch; ++batch) {
     float* c = static_cast<float*>(args.c) + batch * args.stride_c;
@@ -59,23 +87,18 @@ absl::Status MatMul(Stream& stream, const MatMulArgs& args) {
     if (!args.accumulate) Clear(args);
     return absl::OkStatus();
   }
-  const int64_t tile_rows = (args.m + kTileRows - 1) / kTileRows;
-  const int64_t tile_cols = (args.n + kTileCols - 1) / kTileCols;
-  const int64_t tiles = args.batch * tile_rows * tile_cols;
-  // Of nearly equal size, so that no thread ends up with a sliver.
-  const auto edge = [](int64_t extent, int64_t parts, int64_t i) {
-    return std::min(extent, (extent * i / parts + 15) / 16 * 16);
-  };
-  const int64_t per_tile = args.m * args.n * args.k / (tile_rows * tile_cols);
-  const int64_t grain = std::max<int64_t>(1, kSmallProduct / std::max<int64_t>(per_tile, 1));
+  ThreadTeam& team = CpuStream::Team(stream);
+  const Grid grid = CutFor(args, team.size());
+  const int64_t tiles = args.batch * grid.rows * grid.cols;
+  const int64_t grain = std::max<int64_t>(1, kSmallProduct * tiles / (args.batch * args.m * args.n * args.k));
   std::atomic<dnnl_status_t> status{dnnl_success};
-  CpuStream::Team(stream).ParallelFor(tiles, grain, [&](int64_t begin, int64_t end) {
+  team.ParallelFor(tiles, grain, [&](int64_t begin, int64_t end) {
     const SingleThreaded single_threaded;
     for (int64_t tile = begin; tile < end; ++tile) {
-      const int64_t batch = tile / (tile_rows * tile_cols);
-      const int64_t i = tile / tile_cols % tile_rows, j = tile % tile_cols;
-      const int64_t row = edge(args.m, tile_rows, i), row_end = edge(args.m, tile_rows, i + 1);
-      const int64_t col = edge(args.n, tile_cols, j), col_end = edge(args.n, tile_cols, j + 1);
+      const int64_t batch = tile / (grid.rows * grid.cols);
+      const int64_t i = tile / grid.cols % grid.rows, j = tile % grid.cols;
+      const int64_t row = Edge(args.m, grid.rows, i), row_end = Edge(args.m, grid.rows, i + 1);
+      const int64_t col = Edge(args.n, grid.cols, j), col_end = Edge(args.n, grid.cols, j + 1);
       if (row == row_end || col == col_end) continue;
       const dnnl_status_t done = Tile(args, batch, row, row_end - row, col, col_end - col);
       if (done != dnnl_success) status.store(done);
