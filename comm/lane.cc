@@ -1,0 +1,159 @@
+#include "armature/comm/lane.h"
+
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+
+namespace armature {
+namespace comm {
+
+class Lane::Entry : public PendingWork {
+ public:
+  Entry(std::shared_ptr<State> lane, std::unique_ptr<Task> task)
+      : lane_(std::move(lane)), task_(std::move(task)) {}
+
+  void Start() override;
+  bool done() override;
+  absl::Status Wait(absl::Time deadline) override;
+
+ private:
+  friend class State;
+  const std::shared_ptr<State> lane_;
+  std::unique_ptr<Task> task_;
+  // Guarded by the lane's mutex.
+  uint64_t number_ = 0;
+  bool done_ = false;
+  absl::Status result_;
+};
+
+class Lane::State {
+ public:
+  explicit State(std::function<void(absl::Status)> fail) : fail_(std::move(fail)) {}
+
+  void Push(const std::shared_ptr<Entry>& entry) {
+    absl::MutexLock lock(&mutex_);
+    entry->number_ = pushed_++;
+    if (closed_) {
+      Finish(*entry, why_closed_);
+    } else {
+      queue_.push_back(entry);
+    }
+  }
+
+  // Lets the lane's thread run everything up to `entry`.
+  void Start(const Entry& entry) {
+    absl::MutexLock lock(&mutex_);
+    if (entry.done_ || closed_ || started_ > entry.number_) return;
+    started_ = entry.number_ + 1;
+    if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
+    changed_.SignalAll();
+  }
+
+  bool Done(const Entry& entry) {
+    absl::MutexLock lock(&mutex_);
+    return entry.done_;
+  }
+
+  absl::Status Wait(const Entry& entry, absl::Time deadline) {
+    absl::MutexLock lock(&mutex_);
+    bool late = false;
+    while (!entry.done_) {
+      if (!running_) {
+        RunFront(deadline);
+      } else if (late) {
+        changed_.Wait(&mutex_);
+      } else if (changed_.WaitWithDeadline(&mutex_, deadline) && !entry.done_) {
+        late = true;
+        mutex_.Unlock();
+        fail_(absl::DeadlineExceededError("an operation begun in the background did not end in time"));
+        mutex_.Lock();
+      }
+    }
+    return entry.result_;
+  }
+
+  void Close(const absl::Status& why) {
+    std::thread thread;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (closed_) return;
+      closed_ = true;
+      why_closed_ = why;
+      while (!queue_.empty()) {
+        Finish(*queue_.front(), why);
+        queue_.pop_front();
+      }
+      changed_.SignalAll();
+      if (running_) {
+        mutex_.Unlock();
+        fail_(why);
+        mutex_.Lock();
+      }
+      while (running_) changed_.Wait(&mutex_);
+      thread = std::move(thread_);
+    }
+    if (thread.joinable()) thread.join();
+  }
+
+ private:
+  void Loop() {
+    absl::MutexLock lock(&mutex_);
+    while (!closed_) {
+      if (!running_ && !queue_.empty() && queue_.front()->number_ < started_) {
+        RunFront(absl::InfiniteFuture());
+      } else {
+        changed_.Wait(&mutex_);
+      }
+    }
+  }
+
+  // Runs the first of the queue without the mutex.
+  void RunFront(absl::Time deadline) {
+    const std::shared_ptr<Entry> entry = std::move(queue_.front());
+    queue_.pop_front();
+    running_ = true;
+    mutex_.Unlock();
+    absl::Status result = entry->task_->Run(deadline);
+    mutex_.Lock();
+    running_ = false;
+    Finish(*entry, std::move(result));
+    changed_.SignalAll();
+  }
+
+  static void Finish(Entry& entry, absl::Status result) {
+    entry.result_ = std::move(result);
+    entry.done_ = true;
+    entry.task_ = nullptr;
+  }
+
+  const std::function<void(absl::Status)> fail_;
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
+  std::deque<std::shared_ptr<Entry>> queue_;
+  uint64_t pushed_ = 0;
+  uint64_t started_ = 0;  // entries below this number may run in the background
+  bool running_ = false;
+  bool closed_ = false;
+  absl::Status why_closed_;
+  std::thread thread_;
+};
+
+void Lane::Entry::Start() { lane_->Start(*this); }
+bool Lane::Entry::done() { return lane_->Done(*this); }
+absl::Status Lane::Entry::Wait(absl::Time deadline) { return lane_->Wait(*this, deadline); }
+
+Lane::Lane(std::function<void(absl::Status)> fail) : state_(std::make_shared<State>(std::move(fail))) {}
+Lane::~Lane() { Close(absl::CancelledError("the communicator was destroyed")); }
+
+Work Lane::Submit(std::unique_ptr<Task> task) {
+  auto entry = std::make_shared<Entry>(state_, std::move(task));
+  state_->Push(entry);
+  return Work(std::move(entry));
+}
+
+void Lane::Close(const absl::Status& why) { state_->Close(why); }
+
+}  // namespace comm
+}  // namespace armature
