@@ -40,13 +40,13 @@ floors() {
 }
 packages=''   # not //..., which would follow Bazel's own links into its caches
 for package in base tensor comm layers optim checkpoint data models engine tools examples tests; do
-  [ -d "$package" ] && packages="$packages + //$package/..."
+  [ -n "$(git ls-files "$package/*BUILD")" ] && packages="$packages + //$package/..."
 done
 edges=''
 for package in base tensor comm layers optim checkpoint data models engine; do
-  [ -d "$package" ] || continue
+  [ -n "$(git ls-files "$package/*BUILD")" ] || continue
   others="(${packages# + }) except //$package/..."
-  for allowed in $(floors "$package"); do [ -d "$allowed" ] && others="$others except //$allowed/..."; done
+  for allowed in $(floors "$package"); do [ -n "$(git ls-files "$allowed/*BUILD")" ] && others="$others except //$allowed/..."; done
   edges="$edges + (deps(kind(cc_library, //$package/...) except attr(testonly, 1, //$package/...), 1) intersect ($others))"
 done
 wrong=$(bazel "${BAZEL_STARTUP[@]}" query --noshow_progress --noimplicit_deps "${edges# + }" 2>/dev/null)
