@@ -151,6 +151,7 @@ absl::Status Engine::Impl::Build() {
   options.retention.keep_last = config_.checkpoint().keep_last() > 0 ? config_.checkpoint().keep_last() : 3;
   options.model = absl::StrCat(model_.name, " parameters=", worker_->store().num_parameters());
   options.config = config_.DebugString();
+  options.read_only = config_.checkpoint().read_only();
   ARMATURE_ASSIGN_OR_RETURN(
       checkpointer_, Checkpointer::Open(*environment_.files, config_.checkpoint().directory(), options));
   return absl::OkStatus();
@@ -185,6 +186,7 @@ StepScope Engine::Impl::Scope(int64_t step, bool training, absl::Time deadline) 
   StepScope scope;
   scope.step = step;
   scope.training = training;
+  scope.clock = environment_.clock;
   scope.check = [this, deadline, token = cancellation_->token()]() -> absl::Status {
     if (token.cancelled()) return token.status();
     if (deadline != absl::InfiniteFuture() && environment_.clock->Now() >= deadline) {
@@ -243,8 +245,12 @@ absl::StatusOr<StepResult> Engine::Impl::Step(const Batch& batch, const StepOpti
       result.learning_rate = schedule_->LearningRate(updates_ + 1);
       return;
     }
+    const absl::Time before_update = environment_.clock->Now();
     status = ApplyUpdate(options, result);
+    result.update = environment_.clock->Now() - before_update;
   });
+  result.forward = worker_->forward_time();
+  result.backward = worker_->backward_time();
   ARMATURE_RETURN_IF_ERROR(status);
   step_.store(result.step);
   result.updates = updates_;

@@ -98,6 +98,7 @@ absl::Status RankWorker::Backward(Tape& tape, const Activations& losses, const s
 
 absl::Status RankWorker::MicroStep(const Batch& batch, const std::vector<int64_t>& counts,
                                    const StepScope& scope, std::vector<double>& sums) {
+  const absl::Time start = scope.clock->Now();
   ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch));
   Tape tape(*backend_);
   Context::Options options;
@@ -118,7 +119,14 @@ absl::Status RankWorker::MicroStep(const Batch& batch, const std::vector<int64_t
     ARMATURE_ASSIGN_OR_RETURN(const double sum, ToDouble(losses[term]));
     sums[term] += sum;
   }
-  return scope.training ? Backward(tape, losses, counts, scope) : absl::OkStatus();
+  // Reading the losses has waited for the forward.
+  const absl::Time middle = scope.clock->Now();
+  forward_time_ += middle - start;
+  if (!scope.training) return absl::OkStatus();
+  ARMATURE_RETURN_IF_ERROR(Backward(tape, losses, counts, scope));
+  ARMATURE_RETURN_IF_ERROR(backend_->compute_stream().Synchronize());
+  backward_time_ += scope.clock->Now() - middle;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<double>> RankWorker::ForwardBackward(const Batch& batch,
@@ -126,6 +134,7 @@ absl::StatusOr<std::vector<double>> RankWorker::ForwardBackward(const Batch& bat
                                                                 const StepScope& scope) {
   const int64_t samples = batch.num_samples();
   const int64_t pieces = std::min<int64_t>(std::max(config_.microbatches(), 1), samples);
+  forward_time_ = backward_time_ = absl::ZeroDuration();
   if (scope.training) store_->BeginStep();
   std::vector<double> sums(model_.losses.size(), 0.0);
   if (pieces == 1) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "armature/base/clock.h"
 #include "armature/base/thread_team.h"
 #include "armature/data/batch.h"
 #include "armature/engine/config.pb.h"
@@ -26,6 +28,7 @@ struct StepScope {
   bool training = true;
   // Asked between blocks and functions: an error ends the step. Never null.
   std::function<absl::Status()> check;
+  Clock* clock = nullptr;
 };
 
 // Thread-compatible. Calls other than the constructor's belong on one thread.
@@ -41,6 +44,10 @@ class RankWorker {
                                                       const StepScope& scope);
   // The last block's first output for a batch without targets, as f32 on the host.
   absl::StatusOr<Array> Predict(const Batch& batch, const StepScope& scope);
+
+  // Of the last ForwardBackward, summed over its microbatches.
+  absl::Duration forward_time() const { return forward_time_; }
+  absl::Duration backward_time() const { return backward_time_; }
 
   ParameterStore& store() { return *store_; }
   Backend& backend() { return *backend_; }
@@ -64,6 +71,7 @@ class RankWorker {
   ParameterRegistry registry_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<ParameterStore> store_;
+  absl::Duration forward_time_, backward_time_;
 };
 
 }  // namespace armature

@@ -21,7 +21,8 @@ struct StepResult {
   double learning_rate = 0;                            // of this update
   int64_t tokens = 0;                                  // entries counted by the first loss term
   absl::Duration duration;
-  bool skipped = false;  // nothing moved; skip_reason says why
+  absl::Duration forward, backward, update;  // of `duration`, on the rank that took longest
+  bool skipped = false;                      // nothing moved; skip_reason says why
   std::string skip_reason;
 
   double tokens_per_second() const { return tokens / absl::ToDoubleSeconds(duration); }
