@@ -1,6 +1,7 @@
 #include "armature/tensor/cpu/cpu_kernels.h"
 
 #include "armature/tensor/cpu/activation_kernels.h"
+#include "armature/tensor/cpu/attention_kernels.h"
 #include "armature/tensor/cpu/cast_kernels.h"
 #include "armature/tensor/cpu/column_sum_kernels.h"
 #include "armature/tensor/cpu/cross_entropy_kernels.h"
@@ -24,6 +25,8 @@ bool HasVectorKernel(const Args& args) {
 bool HasVectorKernel(const MatMulArgs& args) {
   return args.dtype == DType::kF32 && args.c_dtype == DType::kF32;
 }
+bool HasVectorKernel(const AttentionArgs& args) { return args.shape.dtype == DType::kF32; }
+bool HasVectorKernel(const AttentionBackwardArgs& args) { return args.shape.dtype == DType::kF32; }
 bool HasVectorKernel(const ColumnSumArgs& args) {
   return args.dtype == DType::kF32 && args.out_dtype == DType::kF32;
 }
@@ -45,6 +48,9 @@ absl::Status VectorOrReference(Stream& stream, const Args& args) {
 
 void AddRowKernels(KernelTable& kernels) {
   kernels.matmul = VectorOrReference<MatMulArgs, &KernelTable::matmul, cpu::MatMul>;
+  kernels.attention = VectorOrReference<AttentionArgs, &KernelTable::attention, cpu::Attention>;
+  kernels.attention_backward =
+      VectorOrReference<AttentionBackwardArgs, &KernelTable::attention_backward, cpu::AttentionBackward>;
   kernels.column_sum = VectorOrReference<ColumnSumArgs, &KernelTable::column_sum, cpu::ColumnSum>;
   kernels.layer_norm = VectorOrReference<NormArgs, &KernelTable::layer_norm, cpu::LayerNorm>;
   kernels.layer_norm_backward =

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "armature/base/thread_team.h"
+
 namespace armature {
 namespace cpu {
 
@@ -18,6 +20,11 @@ inline int64_t GrainOf(int64_t elements) {
 
 // Columns are dealt out to threads in groups of a cache line, so that no line is written by two.
 constexpr int64_t kColumnGroup = 16;
+
+// Threads that are worth waking for so many multiply-adds: one for each million.
+inline int64_t UsefulThreads(const ThreadTeam& team, double multiply_adds) {
+  return static_cast<int64_t>(std::clamp<double>(multiply_adds / (1 << 20), 1, team.size()));
+}
 
 }  // namespace cpu
 }  // namespace armature
