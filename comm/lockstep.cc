@@ -118,6 +118,8 @@ absl::Status Lockstep::RecordedFailure() const {
   return absl::Status(static_cast<absl::StatusCode>(record_->code), record_->message);
 }
 
+bool Lockstep::HasLeft(int peer) const { return (words_[peer].progress.load() & kLeft) != 0; }
+
 void Lockstep::Leave() {
   words_[rank_].progress.fetch_or(kLeft);
   FutexWakeAll(words_[rank_].progress);

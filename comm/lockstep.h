@@ -56,6 +56,9 @@ class Lockstep {
   // This rank takes no further steps: peers that wait for one get Unavailable.
   void Leave();
 
+  // True once `peer` has called Leave.
+  bool HasLeft(int peer) const;
+
   // Waits until `word` is no longer `value`, or until `limit` has passed; spins first. Returns false on the
   // latter.
   bool WaitChange(const std::atomic<uint32_t>& word, std::atomic<uint32_t>& sleepers, uint32_t value,

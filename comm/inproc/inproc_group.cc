@@ -234,7 +234,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> InprocCommunicator::MakeSubgroup(c
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeInprocGroup(int size,
-                                                                           const InprocOptions& options) {
+                                                                           const GroupOptions& options) {
   if (size < 1)
     return absl::InvalidArgumentError(absl::StrCat(options.name, ": a group of ", size, " ranks"));
   auto state = std::make_shared<InprocState>(size);

@@ -22,27 +22,19 @@
 #define ARMATURE_COMM_INPROC_INPROC_GROUP_H_
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "armature/comm/communicator.h"
+#include "armature/comm/group_options.h"
 
 namespace armature {
 namespace comm {
 
-struct InprocOptions {
-  // In every error.
-  std::string name = "world";
-  // No operation takes longer; InfiniteDuration waits for ever.
-  absl::Duration timeout = absl::Minutes(10);
-};
-
 // Entry r of the result is rank r. They may be destroyed in any order and by any thread.
 // Errors: InvalidArgument if size < 1.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> MakeInprocGroup(int size,
-                                                                           const InprocOptions& options = {});
+                                                                           const GroupOptions& options = {});
 
 }  // namespace comm
 }  // namespace armature
