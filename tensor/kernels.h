@@ -8,7 +8,8 @@
 //   - Statistics (mean, rstd, lse, losses) and scalars are f32, or f64 when dtype is f64.
 //   - `accumulate`: true adds to what is in the output, false overwrites it and never reads it.
 //   - An output may be the same memory as an input only where the field says so.
-//   - Values do not depend on the number of threads.
+//   - Values do not depend on the number of threads. Matrix products are the exception, in their last bits, unless the
+//     number of their parts is fixed (CpuOptions::matmul_parts).
 //   - Errors: only those of the device (launch failures, memory for workspace).
 //
 // A null entry means that the backend leaves the kernel to the scalar reference (CPU) or lacks it (GPU:

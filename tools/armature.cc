@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "armature/base/posix_file_system.h"
+#include "armature/tools/bench_ops.h"
 #include "armature/tools/bench_train.h"
 #include "armature/tools/commands.h"
 
@@ -68,6 +69,14 @@ CLI::App* AddBenchTrain(CLI::App& bench, BenchTrainCommand& command) {
   return train;
 }
 
+CLI::App* AddBenchOps(CLI::App& bench, BenchOpsCommand& command) {
+  CLI::App* ops = bench.add_subcommand("ops", "Times each kernel against a copy and a matrix product.");
+  ops->add_option("--tokens", command.tokens, "Rows")->capture_default_str();
+  ops->add_option("--threads", command.threads, "Threads; 0: the machine's")->capture_default_str();
+  ops->add_flag("--json", command.json, "Print a JSON object a line");
+  return ops;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app{"Armature trains models on this machine."};
   app.require_subcommand(1);
@@ -82,6 +91,8 @@ int Main(int argc, char** argv) {
   bench->require_subcommand(1);
   BenchTrainCommand bench_train;
   Register(AddBenchTrain(*bench, bench_train), bench_train, exit_code);
+  BenchOpsCommand bench_ops;
+  Register(AddBenchOps(*bench, bench_ops), bench_ops, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

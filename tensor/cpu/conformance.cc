@@ -24,7 +24,7 @@ void ChooseTargets(int64_t targets) {
 
 std::vector<float> RunWith(const KernelTable& kernels, KernelRun run, int threads) {
   ThreadTeam team(threads);
-  CpuStream stream(team);
+  CpuStream stream(team, /*matmul_parts=*/4);
   return run(kernels, stream);
 }
 

@@ -15,7 +15,7 @@ class CpuBackend : public Backend {
  public:
   CpuBackend(std::unique_ptr<ThreadTeam> own_team, ThreadTeam& team, const CpuOptions& options)
       : own_team_(std::move(own_team)),
-        stream_(team),
+        stream_(team, options.matmul_parts),
         allocator_(HostMemory(), options.memory_limit_bytes),
         kernels_(options.reference_kernels ? ReferenceKernels() : CpuKernels()) {}
 
@@ -50,6 +50,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuOptions& option
   if (options.memory_limit_bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat("CpuOptions.memory_limit_bytes is ",
                                                    options.memory_limit_bytes, ", must not be negative"));
+  }
+  if (options.matmul_parts < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CpuOptions.matmul_parts is ", options.matmul_parts, ", must not be negative"));
   }
   std::unique_ptr<ThreadTeam> own_team;
   if (options.team == nullptr) own_team = std::make_unique<ThreadTeam>(options.threads);

@@ -19,11 +19,15 @@ struct CpuOptions {
   ThreadTeam* team = nullptr;
   // Bound on the memory taken from the system; 0: none.
   int64_t memory_limit_bytes = 0;
+  // Into how many parts a matrix product is cut. The library may sum a part in another order than the whole,
+  // so that values depend on this number in their last bits; with 0, one part for each thread, they depend on
+  // the threads.
+  int matmul_parts = 0;
   // Only the scalar reference kernels: the oracle that tests compare with, some hundred times slower.
   bool reference_kernels = false;
 };
 
-// Errors: InvalidArgument if threads < 1 or memory_limit_bytes < 0.
+// Errors: InvalidArgument if threads < 1, memory_limit_bytes < 0 or matmul_parts < 0.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuOptions& options = {});
 
 }  // namespace armature

@@ -11,9 +11,12 @@ namespace armature {
 
 class CpuStream : public Stream {
  public:
-  explicit CpuStream(ThreadTeam& team) : team_(team) {}
+  // `matmul_parts`: CpuOptions.
+  explicit CpuStream(ThreadTeam& team, int matmul_parts = 0) : team_(team), matmul_parts_(matmul_parts) {}
 
   ThreadTeam& team() { return team_; }
+  // How many parts a matrix product is cut into.
+  int matmul_parts() const { return matmul_parts_ > 0 ? matmul_parts_ : team_.size(); }
 
   absl::Status Synchronize() override { return absl::OkStatus(); }
   absl::StatusOr<std::unique_ptr<Event>> Record() override { return std::make_unique<PastEvent>(); }
@@ -29,6 +32,7 @@ class CpuStream : public Stream {
   };
 
   ThreadTeam& team_;
+  const int matmul_parts_;
 };
 
 }  // namespace armature

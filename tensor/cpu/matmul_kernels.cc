@@ -47,13 +47,10 @@ struct Grid {
   int64_t rows = 1, cols = 1;
 };
 
-// The fewer tiles the better: each packs its operands anew. So there is one for each thread, near to square.
-// The library sums k in the same order whatever the tile, except where a row does not begin on a register
-// block: there it may take another path for another tile, and the cut is the same for every team instead.
-Grid CutFor(const MatMulArgs& args, int team_size) {
+// The fewer tiles the better: each packs its operands anew. So there are no more than asked for, near to
+// square.
+Grid CutFor(const MatMulArgs& args, int64_t parts) {
   if (args.batch > 1) return {};
-  const bool regular = args.lda % kBlock == 0 && args.ldb % kBlock == 0 && args.ldc % kBlock == 0;
-  const int64_t parts = regular ? team_size : 4;
   Grid best;
   double least = -1;
   for (int64_t rows = 1; rows <= parts; ++rows) {
@@ -88,7 +85,7 @@ absl::Status MatMul(Stream& stream, const MatMulArgs& args) {
     return absl::OkStatus();
   }
   ThreadTeam& team = CpuStream::Team(stream);
-  const Grid grid = CutFor(args, team.size());
+  const Grid grid = CutFor(args, static_cast<CpuStream&>(stream).matmul_parts());
   const int64_t tiles = args.batch * grid.rows * grid.cols;
   const int64_t grain = std::max<int64_t>(1, kSmallProduct * tiles / (args.batch * args.m * args.n * args.k));
   std::atomic<dnnl_status_t> status{dnnl_success};

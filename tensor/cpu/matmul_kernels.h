@@ -1,8 +1,8 @@
 // Matrix products of f32 by oneDNN, on our own threads.
 //
-// The result is cut into tiles of a fixed size, one single-threaded library call each, dealt out to the team:
-// so the bits do not depend on the team's size, and nothing is set for the whole process. A caller that uses
-// OpenMP itself finds its settings as they were.
+// The result is cut into CpuStream::matmul_parts() parts, one single-threaded library call each. The library
+// may sum a part in another order than the whole: bits depend on the number of parts, and on nothing else.
+// Nothing is set for the whole process, and a caller that uses OpenMP itself finds its settings as they were.
 #ifndef ARMATURE_TENSOR_CPU_MATMUL_KERNELS_H_
 #define ARMATURE_TENSOR_CPU_MATMUL_KERNELS_H_
 
