@@ -1,5 +1,6 @@
 #include "armature/tensor/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -58,6 +59,12 @@ class Tape::Sink : public GradientSink {
 
   GradientSlot Slot(int i) override {
     GradientTarget* target = tape_.values_[inputs_[i]].target;
+    // The same leaf a second time: what was asked for first is written by now.
+    const auto before = std::find(asked_.begin(), asked_.end(), target);
+    if (before != asked_.end()) {
+      asked_.erase(before);
+      target->Contributed();
+    }
     GradientSlot slot = target != nullptr ? target->Slot() : tape_.ValueSlot(inputs_[i]);
     if (!slot.tensor.ok()) {
       Fail(slot.tensor.status());

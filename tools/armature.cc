@@ -65,6 +65,7 @@ CLI::App* AddBenchTrain(CLI::App& bench, BenchTrainCommand& command) {
   train->add_option("--seq", command.sequence, "Positions of a sample")->capture_default_str();
   train->add_option("--threads", command.threads, "Threads; 0: the machine's")->capture_default_str();
   train->add_option("--steps", command.steps, "Steps to time")->capture_default_str();
+  train->add_option("--dropout", command.dropout, "As in the model's config")->capture_default_str();
   train->add_flag("--json", command.json, "Print one JSON object");
   return train;
 }

@@ -168,7 +168,8 @@ void Print(const BenchTrainCommand& command, const nlohmann::ordered_json& resul
 }  // namespace
 
 absl::Status Run(const BenchTrainCommand& command, FileSystem&) {
-  ARMATURE_ASSIGN_OR_RETURN(const Gpt2Config gpt2, Preset(command.preset));
+  ARMATURE_ASSIGN_OR_RETURN(Gpt2Config gpt2, Preset(command.preset));
+  gpt2.dropout = command.dropout;
   if (command.batch < 1 || command.sequence < 1 || command.sequence > gpt2.max_positions ||
       command.steps < 1) {
     return absl::InvalidArgumentError(
@@ -210,6 +211,7 @@ absl::Status Run(const BenchTrainCommand& command, FileSystem&) {
                   {"batch", command.batch},
                   {"sequence", command.sequence},
                   {"threads", threads},
+                  {"dropout", command.dropout},
                   {"parameters", engine->num_parameters()},
                   {"step_seconds", seconds},
                   {"tokens_per_second", tokens / seconds},

@@ -17,6 +17,7 @@ struct BenchTrainCommand {
   int64_t sequence = 64;
   int threads = 0;    // 0: the machine's
   int64_t steps = 8;  // timed, after two that are not
+  double dropout = 0;
   bool json = false;
 };
 
