@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -46,7 +47,7 @@ double Total(const std::vector<std::pair<std::string, double>>& losses) {
 
 class Engine::Impl {
  public:
-  enum class State { kReady, kRunning, kFailed };
+  enum class State { kReady, kRunning };
 
   Impl(const EngineConfig& config, Model model, Environment environment)
       : config_(config), model_(std::move(model)), environment_(std::move(environment)) {
@@ -59,12 +60,12 @@ class Engine::Impl {
   // Holds the engine in the running state: one call at a time, the others are refused.
   class Running {
    public:
-    static absl::StatusOr<std::unique_ptr<Running>> Begin(Impl& impl) {
+    static absl::StatusOr<std::unique_ptr<Running>> Begin(Impl& impl, bool for_restore = false) {
       std::lock_guard<std::mutex> lock(impl.mutex_);
       if (impl.state_ == State::kRunning) {
         return absl::FailedPreconditionError("the engine is running another call");
       }
-      if (impl.state_ == State::kFailed) return impl.failure_;
+      if (!impl.failure_.ok() && !for_restore) return impl.failure_;
       impl.state_ = State::kRunning;
       impl.cancellation_ = std::make_unique<CancellationSource>();
       return std::unique_ptr<Running>(new Running(impl));
@@ -72,6 +73,7 @@ class Engine::Impl {
     ~Running() {
       std::lock_guard<std::mutex> lock(impl_.mutex_);
       if (impl_.state_ == State::kRunning) impl_.state_ = State::kReady;
+      impl_.left_running_.notify_all();
     }
 
    private:
@@ -95,8 +97,14 @@ class Engine::Impl {
     std::lock_guard<std::mutex> lock(mutex_);
     if (state_ == State::kRunning) cancellation_->Cancel(std::move(why));
   }
-  // A restore leads out of the failed state, and back into it if it fails.
+  // A failed engine runs a restore, and stays failed until that has succeeded.
   absl::StatusOr<std::unique_ptr<Running>> BeginRestore();
+  void Mend() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    failure_ = absl::OkStatus();
+  }
+  // Cancels the running call and waits until it has left.
+  void Close();
   absl::StatusOr<std::unique_ptr<Running>> BeginUnlessFailed();
 
   RankWorker& worker() { return *worker_; }
@@ -122,8 +130,9 @@ class Engine::Impl {
   std::unique_ptr<RankWorker> worker_;
 
   std::mutex mutex_;
+  std::condition_variable left_running_;
   State state_ = State::kReady;
-  absl::Status failure_;
+  absl::Status failure_;  // not OK: the engine is failed
   std::unique_ptr<CancellationSource> cancellation_ = std::make_unique<CancellationSource>();
   std::atomic<bool> stop_requested_{false};
 
@@ -159,22 +168,23 @@ absl::Status Engine::Impl::Build() {
 
 void Engine::Impl::Fail(const absl::Status& why) {
   std::lock_guard<std::mutex> lock(mutex_);
-  state_ = State::kFailed;
   failure_ = why;
 }
 
 absl::StatusOr<std::unique_ptr<Engine::Impl::Running>> Engine::Impl::BeginRestore() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (state_ == State::kFailed) state_ = State::kReady;
-  }
-  return Running::Begin(*this);
+  return Running::Begin(*this, /*for_restore=*/true);
+}
+
+void Engine::Impl::Close() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (state_ == State::kRunning) cancellation_->Cancel(absl::CancelledError("the engine is being destroyed"));
+  left_running_.wait(lock, [this] { return state_ != State::kRunning; });
 }
 
 absl::StatusOr<std::unique_ptr<Engine::Impl::Running>> Engine::Impl::BeginUnlessFailed() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (state_ == State::kFailed) {
+    if (!failure_.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat("the engine failed (", failure_.ToString(), "); restore it"));
     }
@@ -373,8 +383,12 @@ absl::StatusOr<RestoreResult> Engine::Impl::Restore(BatchSource* source) {
   step_.store(restored.step);
   updates_ = restored.state.update_count();
   if (source != nullptr && !restored.state.data_position().empty()) {
-    ARMATURE_RETURN_IF_ERROR(source->Restore(restored.state.data_position()), "data position of step ",
-                             restored.step);
+    const absl::Status placed =
+        AddContext(source->Restore(restored.state.data_position()), "data position of step ", restored.step);
+    if (!placed.ok()) {
+      Fail(placed);  // the weights are restored, the data is not: no step may follow
+      return placed;
+    }
   }
   return result;
 }
@@ -420,7 +434,7 @@ absl::Status Engine::Impl::Import(absl::Span<const NamedBuffer> weights) {
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Engine::~Engine() { Cancel(absl::CancelledError("the engine is being destroyed")); }
+Engine::~Engine() { impl_->Close(); }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const EngineConfig& config, Model model,
                                                        Environment environment) {
@@ -456,7 +470,9 @@ absl::StatusOr<SaveHandle> Engine::Save(const BatchSource* source) {
 
 absl::StatusOr<RestoreResult> Engine::Restore(BatchSource* source) {
   ARMATURE_ASSIGN_OR_RETURN(const auto running, impl_->BeginRestore());
-  return impl_->Restore(source);
+  absl::StatusOr<RestoreResult> result = impl_->Restore(source);
+  if (result.ok()) impl_->Mend();
+  return result;
 }
 
 absl::Status Engine::ExportWeights(const std::function<absl::Status(const NamedBuffer&)>& sink) const {

@@ -86,7 +86,7 @@ class Engine {
   //         directory.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineConfig& config, Model model,
                                                         Environment environment = {});
-  // Cancels a running call, ends a save that is being written, joins all threads.
+  // Cancels a running call and waits until it has left, ends a save that is being written, joins all threads.
   ~Engine();
 
   Engine(const Engine&) = delete;
@@ -115,8 +115,10 @@ class Engine {
   absl::StatusOr<SaveHandle> Save(const BatchSource* source = nullptr);
 
   // Loads the newest complete checkpoint that verifies: weights, optimizer, step, and the place of `source`
-  // unless it is null. On an error nothing has changed. Errors: NotFound if there is none; InvalidArgument if
-  // it is another model's; DataLoss if all are damaged.
+  // unless it is null. On an error nothing has changed, but for one: where `source` refuses its place, the
+  // engine is failed, and a Restore without the source mends it. Errors: NotFound if there is none;
+  // InvalidArgument if it is another model's; DataLoss if all are damaged; those of
+  //         BatchSource::Restore.
   absl::StatusOr<RestoreResult> Restore(BatchSource* source = nullptr);
 
   // Hands each weight to `sink`, under its name, in f32. The views are valid only during the call.
@@ -125,7 +127,7 @@ class Engine {
   // weight, or one that is not f32; then nothing has changed.
   absl::Status ImportWeights(absl::Span<const NamedBuffer> weights);
 
-  // Any thread. Run ends after the step it is in.
+  // Any thread. Run ends after the step it is in; without a Run it has no effect.
   void RequestStop();
   // Any thread. The running call ends with `why`, which must not be OK, before it moves a weight.
   void Cancel(absl::Status why);
