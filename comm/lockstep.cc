@@ -17,8 +17,8 @@ namespace {
 
 constexpr uint32_t kFailed = 1, kLeft = 2, kStep = 4;
 constexpr absl::Duration kLivenessInterval = absl::Milliseconds(50);
-// Some 5 microseconds, if every rank can have a processor. Then the processor is offered to others, for the peer may
-// share it, a limited number of times before sleeping.
+// Some 5 microseconds, if every rank can have a processor. Then the processor is offered to others, for the
+// peer may share it, a limited number of times before sleeping.
 constexpr int kSpins = 100, kYields = 100;
 
 int ProcessorSpins(size_t ranks) { return std::thread::hardware_concurrency() >= ranks ? kSpins : 0; }
