@@ -1,5 +1,7 @@
 #include "armature/comm/lockstep.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -15,7 +17,9 @@ namespace {
 
 constexpr uint32_t kFailed = 1, kLeft = 2, kStep = 4;
 constexpr absl::Duration kLivenessInterval = absl::Milliseconds(50);
-constexpr int kSpins = 1000;  // some 30 microseconds
+// Some 5 microseconds, if every rank can have a processor. Then the processor is offered to others, for the
+// peer may share it, a limited number of times before sleeping.
+constexpr int kSpins = 100, kYields = 100;
 
 int ProcessorSpins(size_t ranks) { return std::thread::hardware_concurrency() >= ranks ? kSpins : 0; }
 
@@ -74,6 +78,10 @@ bool Lockstep::WaitChange(const std::atomic<uint32_t>& word, std::atomic<uint32_
   for (int spin = 0; spin < spins_; ++spin) {
     if (word.load(std::memory_order_acquire) != value) return true;
     SpinPause();
+  }
+  for (int yield = 0; yield < kYields; ++yield) {
+    sched_yield();
+    if (word.load(std::memory_order_acquire) != value) return true;
   }
   sleepers.fetch_add(1);
   if (word.load() == value) FutexWait(word, value, limit);

@@ -32,7 +32,7 @@ ShmLayout::ShmLayout(char* base, int size) : base_(base), size_(size) {}
 
 int64_t ShmLayout::SizeBytes(int size) { return RoundUp(End(size), 4096); }
 int64_t ShmLayout::RingBytes(int size) { return size <= 4 ? int64_t{256} << 10 : int64_t{32} << 10; }
-int64_t ShmLayout::InputBytes(int size) { return RoundUp(int64_t{256} << 10, 64 * size); }
+int64_t ShmLayout::InputBytes(int size) { return RoundUp(int64_t{128} << 10, 64 * size); }
 
 absl::Span<StepWord> ShmLayout::words() const {
   return {reinterpret_cast<StepWord*>(base_ + Words(size_)), static_cast<size_t>(size_)};

@@ -23,6 +23,7 @@ class ShmCommunicator final : public QueuedCommunicator {
                   const GroupOptions& options)
       : QueuedCommunicator(rank, size, options.name, options.timeout),
         store_(std::move(store)),
+        connect_subgroup_(options.connect_subgroup ? options.connect_subgroup : ConnectSharedMemory),
         segment_(std::move(segment)),
         layout_(segment_->data(), size),
         lockstep_(rank, layout_.words(), layout_.failure(), Lives()),
@@ -67,11 +68,13 @@ class ShmCommunicator final : public QueuedCommunicator {
   absl::Status failure() const override { return lockstep_.failure(); }
 
   absl::StatusOr<std::unique_ptr<Communicator>> MakeSubgroup(const Subgroup& subgroup) override {
-    return ConnectSharedMemory(WithPrefix(store_, absl::StrCat(subgroup.tag, "/")), subgroup.rank,
-                               static_cast<int>(subgroup.members.size()), {subgroup.name, timeout()});
+    return connect_subgroup_(WithPrefix(store_, absl::StrCat(subgroup.tag, "/")), subgroup.rank,
+                             static_cast<int>(subgroup.members.size()),
+                             {subgroup.name, timeout(), connect_subgroup_});
   }
 
   const std::shared_ptr<Store> store_;
+  const GroupOptions::Connect connect_subgroup_;
   const std::unique_ptr<SharedSegment> segment_;
   const ShmLayout layout_;
   Lockstep lockstep_;

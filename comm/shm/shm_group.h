@@ -2,7 +2,7 @@
 //
 // No process can touch another's memory, so bytes go through the segment, in chunks that stay in the
 // processors' caches: each rank copies a chunk in, the ranks meet, each takes or reduces what it needs, and
-// the next chunk goes into the other half. For P ranks and S bytes of the whole, in chunks of C (256 KiB),
+// the next chunk goes into the other half. For P ranks and S bytes of the whole, in chunks of C (128 KiB),
 // each rank
 //
 //   verb            copies in           takes out            steps
