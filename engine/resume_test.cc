@@ -1,0 +1,229 @@
+// Saves, resumes, and what happens when a disk fails.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "armature/base/faulty_file_system.h"
+#include "armature/base/memory_file_system.h"
+#include "armature/base/status_matchers.h"
+#include "armature/data/language_model_source.h"
+#include "armature/data/prefetching_source.h"
+#include "armature/data/token_file_writer.h"
+#include "armature/engine/engine.h"
+#include "armature/engine/engine_test_models.h"
+
+namespace armature {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Resume : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<int32_t> tokens(8 * 23 + 1);  // 23 samples
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i % 31);
+    TokenFileOptions options;
+    options.vocabulary_size = 32;
+    ASSERT_OK_AND_ASSIGN(auto writer, TokenFileWriter::Create(disk_, "data", options));
+    ASSERT_THAT(writer->Append(tokens), IsOk());
+    ASSERT_THAT(writer->Finish(), IsOk());
+  }
+
+  std::unique_ptr<BatchSource> Source() {
+    absl::StatusOr<TokenFile> file = TokenFile::Open(disk_, "data");
+    EXPECT_THAT(file, IsOk());
+    LanguageModelOptions options;
+    options.sequence_length = 8;
+    options.batch_size = 3;
+    auto source = LanguageModelSource::Create(std::make_shared<const TokenFile>(*std::move(file)), options);
+    EXPECT_THAT(source, IsOk());
+    return std::make_unique<PrefetchingSource>(*std::move(source), PrefetchOptions());
+  }
+
+  EngineConfig Config(const std::string& directory) const {
+    EngineConfig config;
+    config.mutable_learning_rate()->set_peak(0.01);
+    config.mutable_learning_rate()->set_warmup_steps(4);
+    config.mutable_learning_rate()->set_total_steps(12);
+    config.mutable_learning_rate()->mutable_cosine();
+    config.set_clip_norm(1);
+    config.set_threads(1);
+    config.mutable_checkpoint()->set_directory(directory);
+    return config;
+  }
+
+  absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineConfig& config, FileSystem& files,
+                                               int64_t layers = 2) {
+    Gpt2Config gpt2 = TinyGpt2(0.2);
+    gpt2.layers = layers;
+    absl::StatusOr<Model> model = MakeGpt2(gpt2);
+    if (!model.ok()) return model.status();
+    Environment environment;
+    environment.files = &files;
+    return Engine::Create(config, *std::move(model), environment);
+  }
+
+  static std::vector<float> Weights(const Engine& engine) {
+    std::vector<float> all;
+    EXPECT_THAT(engine.ExportWeights([&](const NamedBuffer& weight) {
+      const float* values = static_cast<const float*>(weight.view.data);
+      all.insert(all.end(), values, values + weight.view.count);
+      return absl::OkStatus();
+    }),
+                IsOk());
+    return all;
+  }
+
+  static absl::StatusOr<RunResult> RunSteps(Engine& engine, BatchSource& source, int64_t steps) {
+    RunOptions options;
+    options.max_steps = steps;
+    return engine.Run(source, options);
+  }
+
+  MemoryFileSystem disk_;
+};
+
+TEST_F(Resume, InTheMiddleOfAnEpochGivesTheBitsOfAnUninterruptedRun) {
+  ASSERT_OK_AND_ASSIGN(const auto whole, Make(Config("whole"), disk_));
+  const auto whole_source = Source();
+  ASSERT_OK_AND_ASSIGN(const RunResult uninterrupted,
+                       RunSteps(*whole, *whole_source, 10));  // 7 steps an epoch
+
+  {
+    ASSERT_OK_AND_ASSIGN(const auto first, Make(Config("parts"), disk_));
+    const auto source = Source();
+    ASSERT_THAT(RunSteps(*first, *source, 5), IsOk());
+  }
+  ASSERT_OK_AND_ASSIGN(const auto second, Make(Config("parts"), disk_));
+  const auto source = Source();
+  ASSERT_OK_AND_ASSIGN(const RestoreResult restored, second->Restore(source.get()));
+  EXPECT_EQ(restored.step, 5);
+  EXPECT_THAT(restored.skipped, ElementsAre());
+  ASSERT_OK_AND_ASSIGN(const RunResult resumed, RunSteps(*second, *source, 5));
+  EXPECT_EQ(resumed.last.step, 10);
+  EXPECT_EQ(resumed.last.updates, 10);
+  EXPECT_EQ(resumed.last.loss, uninterrupted.last.loss);
+  EXPECT_EQ(resumed.last.learning_rate, uninterrupted.last.learning_rate);
+  EXPECT_EQ(Weights(*second), Weights(*whole));
+}
+
+TEST_F(Resume, SavesEverySoManyStepsAndKeepsTheLast) {
+  EngineConfig config = Config("c");
+  config.mutable_checkpoint()->set_every_steps(2);
+  config.mutable_checkpoint()->set_keep_last(2);
+  ASSERT_OK_AND_ASSIGN(const auto engine, Make(config, disk_));
+  const auto source = Source();
+  std::vector<int64_t> saved;
+  RunOptions options;
+  options.max_steps = 7;
+  options.on_checkpoint = [&](const SaveReport& report) {
+    saved.push_back(report.step);
+    return absl::OkStatus();
+  };
+  ASSERT_THAT(engine->Run(*source, options), IsOk());
+  EXPECT_THAT(saved, ElementsAre(2, 4, 6, 7));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, disk_.List("c"));
+  int steps = 0;
+  for (const std::string& name : names) steps += name.rfind("step-", 0) == 0;
+  EXPECT_EQ(steps, 2);
+}
+
+TEST_F(Resume, AnEmptyDirectoryIsNotFound) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), disk_));
+  EXPECT_THAT(engine->Restore(), StatusIs(absl::StatusCode::kNotFound));
+  EngineConfig none = Config("");
+  ASSERT_OK_AND_ASSIGN(const auto without, Make(none, disk_));
+  EXPECT_THAT(without->Save(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("checkpoint.directory")));
+  EXPECT_THAT(without->Restore(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("checkpoint.directory")));
+}
+
+TEST_F(Resume, AnotherModelsCheckpointIsRefusedAndNothingIsTouched) {
+  {
+    ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), disk_));
+    ASSERT_OK_AND_ASSIGN(const SaveHandle save, engine->Save());
+    ASSERT_THAT(save.Wait(), IsOk());
+  }
+  ASSERT_OK_AND_ASSIGN(const auto other, Make(Config("c"), disk_, /*layers=*/3));
+  const std::vector<float> before = Weights(*other);
+  EXPECT_THAT(other->Restore(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("gpt2")));
+  EXPECT_EQ(Weights(*other), before);
+}
+
+TEST_F(Resume, TwoEnginesCannotWriteIntoOneDirectory) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), disk_));
+  EXPECT_THAT(Make(Config("c"), disk_), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EngineConfig reader = Config("c");
+  reader.mutable_checkpoint()->set_read_only(true);
+  EXPECT_THAT(Make(reader, disk_), IsOk());
+}
+
+TEST_F(Resume, AFullDiskIsAnErrorAndTheOlderCheckpointStays) {
+  FaultyFileSystem faulty(disk_);
+  ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), faulty));
+  const auto source = Source();
+  ASSERT_THAT(RunSteps(*engine, *source, 2), IsOk());
+  const std::vector<float> at_two = Weights(*engine);
+  FaultPlan full;
+  full.free_bytes = 3000;
+  faulty.SetPlan(full);
+  EXPECT_THAT(RunSteps(*engine, *source, 2), StatusIs(absl::StatusCode::kResourceExhausted));
+  faulty.SetPlan({});
+  EXPECT_THAT(engine->Step(Gpt2Batch(3, 1)), IsOk());  // the engine goes on
+  ASSERT_OK_AND_ASSIGN(const RestoreResult restored, engine->Restore());
+  EXPECT_EQ(restored.step, 2);
+  EXPECT_EQ(Weights(*engine), at_two);
+}
+
+TEST_F(Resume, ACrashAtAnyPointOfASaveLeavesACompleteStep) {
+  for (int64_t point = 0;; ++point) {
+    MemoryFileSystem disk;
+    FaultyFileSystem faulty(disk);
+    {
+      ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), faulty));
+      ASSERT_OK_AND_ASSIGN(const SaveHandle first, engine->Save());
+      ASSERT_THAT(first.Wait(), IsOk());
+      ASSERT_THAT(engine->Step(Gpt2Batch(2, 1)), IsOk());
+      FaultPlan crash;
+      crash.fail_at = point;
+      crash.crash = true;
+      faulty.SetPlan(crash);
+      const absl::StatusOr<SaveHandle> second = engine->Save();
+      if (second.ok()) second->Wait().status().IgnoreError();
+    }
+    disk.Crash(CrashKeeps::kSyncedOnly);
+    ASSERT_OK_AND_ASSIGN(const auto survivor, Make(Config("c"), disk));
+    ASSERT_OK_AND_ASSIGN(const RestoreResult restored, survivor->Restore());
+    EXPECT_TRUE(restored.step == 0 || restored.step == 1) << "point " << point;
+    if (!faulty.fault_happened()) {
+      EXPECT_EQ(restored.step, 1);
+      break;
+    }
+  }
+}
+
+TEST_F(Resume, ASourceOfOtherDataFailsTheEngineUntilItIsRestoredWithoutIt) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), disk_));
+  const auto source = Source();
+  ASSERT_THAT(RunSteps(*engine, *source, 2), IsOk());
+  class Stubborn : public BatchSource {
+   public:
+    absl::StatusOr<absl::optional<Batch>> Next() override { return absl::optional<Batch>(); }
+    std::string Position() const override { return ""; }
+    absl::Status Restore(absl::string_view) override { return absl::FailedPreconditionError("other data"); }
+  };
+  Stubborn stubborn;
+  EXPECT_THAT(engine->Restore(&stubborn),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("other data")));
+  EXPECT_THAT(engine->Step(Gpt2Batch(2, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("other data")));
+  EXPECT_THAT(engine->Save(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(engine->Restore(), IsOk());
+  EXPECT_THAT(engine->Step(Gpt2Batch(2, 1)), IsOk());
+}
+
+}  // namespace
+}  // namespace armature
