@@ -150,12 +150,21 @@ absl::StatusOr<Batch> BatchOf(const Reference& reference, int64_t step, bool wit
   return batch;
 }
 
-absl::Status ImportWeights(Engine& engine, const Reference& reference) {
+void TransposeSquare(std::vector<float>& values, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < i; ++j) std::swap(values[i * n + j], values[j * n + i]);
+  }
+}
+
+absl::Status ImportWeights(Engine& engine, const Reference& reference, bool transpose_square_projections) {
   std::vector<std::vector<float>> values;
   std::vector<NamedBuffer> buffers;
   values.reserve(reference.weights.arrays().size());
   for (const NamedArray& array : reference.weights.arrays()) {
     values.push_back(Floats(array));
+    if (transpose_square_projections && absl::EndsWith(array.name, "attn.c_proj.weight")) {
+      TransposeSquare(values.back(), array.shape.dim(0));
+    }
     NamedBuffer buffer;
     buffer.name = OurName(array.name);
     buffer.shape = array.shape;
@@ -232,7 +241,7 @@ absl::StatusOr<GoldenErrors> RunGolden(const std::string& directory, const Golde
   ARMATURE_ASSIGN_OR_RETURN(Model model, MakeModel(reference.trace));
   ARMATURE_ASSIGN_OR_RETURN(const EngineConfig config, MakeConfig(reference.trace, layout));
   ARMATURE_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, Engine::Create(config, std::move(model)));
-  ARMATURE_RETURN_IF_ERROR(ImportWeights(*engine, reference));
+  ARMATURE_RETURN_IF_ERROR(ImportWeights(*engine, reference, layout.transpose_square_projections));
   GoldenErrors errors;
   ARMATURE_ASSIGN_OR_RETURN(errors.logits, LogitsError(*engine, reference));
   const Json& losses = reference.trace["losses"];

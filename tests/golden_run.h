@@ -26,6 +26,8 @@ struct GoldenLayout {
   int microbatches = 1;
   bool recompute = false;
   bool reproducible = false;
+  // Loads attention's output projections the wrong way around, to show that the comparison would notice.
+  bool transpose_square_projections = false;
 };
 
 // Largest errors: absolute for losses, relative for norms, ||a-b|| / ||b|| for the others.

@@ -34,6 +34,15 @@ TEST(Golden, Gpt2WithRecomputation) {
   ExpectWithinTolerance(layout);
 }
 
+// Case S06: public GPT-2 weights are [in, out]. A square one would also load the other way around.
+TEST(Golden, ASquareProjectionTheWrongWayAroundIsFarOff) {
+  GoldenLayout layout;
+  layout.transpose_square_projections = true;
+  ASSERT_OK_AND_ASSIGN(const GoldenErrors errors, RunGolden(kGpt2, layout, [](const std::string&) {}));
+  EXPECT_FALSE(errors.ok());
+  EXPECT_GT(errors.logits, 1e-2);
+}
+
 TEST(Golden, LayoutsThatAreNotBuiltAreRefusedByName) {
   const auto run = [](const GoldenLayout& layout) {
     return RunGolden(kGpt2, layout, [](const std::string&) {}).status();

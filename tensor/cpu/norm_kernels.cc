@@ -90,11 +90,23 @@ HWY_INLINE void NormBackwardRow(const NormBackwardArgs& args, int64_t r, float* 
   const bool centred = args.mean != nullptr;
   const auto mean = hn::Set(d, centred ? static_cast<const float*>(args.mean)[r] : 0.0f);
   const auto rstd = hn::Set(d, static_cast<const float*>(args.rstd)[r]);
+  // The saved mean is rounded: where it is large against the deviation, what it is off by shows. The row
+  // tells it.
+  const double off = centred ? SumLanes(d, cols,
+                                        [&](int64_t i, auto lanes) HWY_ATTR {
+                                          return lanes.Keep(d, hn::Sub(lanes.Load(d, x + i), mean));
+                                        }) /
+                                   static_cast<double>(cols)
+                             : 0.0;
+  const auto mean_off = hn::Set(d, static_cast<float>(off));
+  const auto normalized = [&](int64_t i, auto lanes) HWY_ATTR {
+    return hn::Mul(hn::Sub(hn::Sub(lanes.Load(d, x + i), mean), mean_off), rstd);
+  };
 
   const SumPair row =
       dx == nullptr ? SumPair{0, 0}
                     : SumLanePairs(d, cols, [&](int64_t i, auto lanes, auto& first, auto& second) HWY_ATTR {
-                        const auto h = hn::Mul(hn::Sub(lanes.Load(d, x + i), mean), rstd);
+                        const auto h = normalized(i, lanes);
                         const auto g = hn::Mul(lanes.Load(d, dy + i), lanes.Load(d, weight + i));
                         first = hn::Add(first, g);
                         second = hn::MulAdd(g, h, second);
@@ -102,7 +114,7 @@ HWY_INLINE void NormBackwardRow(const NormBackwardArgs& args, int64_t r, float* 
   const auto mean_g = hn::Set(d, centred ? row.first / static_cast<float>(cols) : 0.0f);
   const auto mean_gh = hn::Set(d, row.second / static_cast<float>(cols));
   ForLanes(d, cols, [&](int64_t i, auto lanes) HWY_ATTR {
-    const auto h = hn::Mul(hn::Sub(lanes.Load(d, x + i), mean), rstd);
+    const auto h = normalized(i, lanes);
     const auto gradient = lanes.Load(d, dy + i);
     if (dweight != nullptr) {
       lanes.Store(hn::MulAdd(gradient, h, lanes.Load(d, dweight + i)), d, dweight + i);

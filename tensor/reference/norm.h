@@ -8,6 +8,7 @@
 #define ARMATURE_TENSOR_REFERENCE_NORM_H_
 
 #include <cmath>
+#include <vector>
 
 #include "armature/tensor/kernels.h"
 #include "armature/tensor/reference/number.h"
@@ -64,9 +65,16 @@ void NormBackward(const NormBackwardArgs& args) {
   const Input<Statistic<T>> mean(args.mean), rstd(args.rstd);
   const Output<T> dx(args.dx);
   const Output<G> dweight(args.dweight), dbias(args.dbias);
+  // The saved mean is rounded to the statistics' type: where it is large against the deviation, that would
+  // show.
+  std::vector<N> centre(args.rows, N(0));
+  for (int64_t r = 0; mean && r < args.rows; ++r) {
+    for (int64_t c = 0; c < args.cols; ++c)
+      centre[r] += x[r * args.cols + c] / static_cast<double>(args.cols);
+  }
   const auto normalized = [&](int64_t r, int64_t c) {
     const N value = x[r * args.cols + c];
-    return (mean ? value - mean[r] : value) * rstd[r];
+    return (value - centre[r]) * rstd[r];
   };
   for (int64_t r = 0; dx && r < args.rows; ++r) {
     const int64_t row = r * args.cols;
