@@ -82,7 +82,8 @@ class Function {
 struct BackwardOptions {
   // Leaves weight gradients of linear layers for RunDeferred: zero-bubble schedules fill bubbles with them.
   bool defer_weight_gradients = false;
-  // Asked before each function; an error ends the backward with it. Null: never. For cancellation and deadlines.
+  // Asked before each function; an error ends the backward with it. Null: never. For cancellation and
+  // deadlines.
   std::function<absl::Status()> check;
 };
 
@@ -95,8 +96,8 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  // The same elements as `value`, as a leaf whose gradient goes to `target`, which must live until the
-  // backward is over.
+  // The same elements as `value`, as a leaf whose gradient goes to `target`. The value's memory and `target`
+  // must live until the backward is over.
   Tensor Watch(const Tensor& value, GradientTarget* target);
 
   // Puts `outputs` on the tape as results of `function`. Inputs that are invalid, failed or on no tape take
