@@ -1,6 +1,7 @@
 #include "armature/base/thread_team.h"
 
 #include <algorithm>
+#include <system_error>
 
 namespace armature {
 namespace {
@@ -29,8 +30,11 @@ bool Poll(const Condition& condition) {
 }  // namespace
 
 ThreadTeam::ThreadTeam(int size) {
-  for (int index = 1; index < size; ++index) {
-    threads_.emplace_back([this, index] { Loop(index); });
+  threads_.reserve(std::max(size - 1, 0));
+  try {
+    for (int index = 1; index < size; ++index) threads_.emplace_back([this, index] { Loop(index); });
+  } catch (const std::system_error&) {
+    // The system has no more threads to give.
   }
 }
 

@@ -24,7 +24,8 @@ namespace armature {
 // throw.
 class ThreadTeam {
  public:
-  // Starts size - 1 threads; size < 1 counts as 1.
+  // Starts size - 1 threads; size < 1 counts as 1. If the system refuses one, the team is smaller: see
+  // size().
   explicit ThreadTeam(int size);
   // Joins them.
   ~ThreadTeam();

@@ -10,15 +10,18 @@
 // The engine works on threads of its own and never ends the process, installs no handler, defines no flag and
 // keeps no global state; several engines live side by side. After any error it can be restored or destroyed.
 //
-// | state   | Step, Evaluate, Predict, Run | Save, Export, Import | Restore | RequestStop         | Cancel |
-// |---------|------------------------------|----------------------|---------|---------------------|-----------------------|
-// | ready   | -> running, then ready       | ok                   | ok      | no effect           | no effect
-// | | running | FailedPrecondition           | FailedPrecondition   | FailedPrecondition | Run ends after the
-// step | ends in the step, weights and states as before it -> ready | | failed  | the first error |
-// FailedPrecondition   | -> ready | no effect          | no effect             |
+//   call                                 | ready      | running                  | failed
+//   -------------------------------------|------------|--------------------------|------------------------
+//   Step, Evaluate, Predict, Run         | -> running | FailedPrecondition       | the first error
+//   Save, ExportWeights, ImportWeights   | -> running | FailedPrecondition       | FailedPrecondition
+//   Restore                              | -> running | FailedPrecondition       | -> running
+//   RequestStop                          | no effect  | Run ends after its step  | no effect
+//   Cancel                               | no effect  | ends within the step     | no effect
+//   the destructor                       | ok         | cancels and waits        | ok
 //
-// Only an error in the middle of a weight update leads to `failed`; a batch that is refused, memory that runs
-// out or a deadline that passes leave the engine ready and as it was before the step.
+// A call that ends leaves the engine ready, errors included: a batch that is refused, memory that runs out, a
+// deadline that passes leave weights, states and step as they were before the step. Only an error in the
+// middle of a weight update leads to `failed`, and a Restore that succeeds leads out of it.
 #ifndef ARMATURE_ENGINE_ENGINE_H_
 #define ARMATURE_ENGINE_ENGINE_H_
 
@@ -57,17 +60,18 @@ struct StepOptions {
   // The step ends with DeadlineExceeded if this passes before its update; weights and states are then as
   // before it.
   absl::Time deadline = absl::InfiniteFuture();
-  // Sees the averaged, unclipped gradients before the update; an error ends the step before it. For
-  // debugging: the views are valid only during the call.
+  // Sees the averaged, unclipped gradients before the update, on a thread of the engine; an error ends the
+  // step before it. For debugging: the views are valid only during the call.
   std::function<absl::Status(absl::Span<const NamedBuffer>)> on_gradients;
 };
 
 struct RunOptions {
   // Steps of this run.
   int64_t max_steps = std::numeric_limits<int64_t>::max();
-  // On the caller's thread, after each step; an error ends the run and comes out of it.
+  // After each step, on the caller's thread; an error ends the run and comes out of it.
   std::function<absl::Status(const StepResult&)> on_step;
-  // Called when a save of this run is complete, after the step in which that was noticed.
+  // For each save of this run that is complete, on the caller's thread, after the step in which that was
+  // noticed or before Run returns; an error ends the run and comes out of it.
   std::function<absl::Status(const SaveReport&)> on_checkpoint;
 };
 
@@ -77,13 +81,17 @@ struct RestoreResult {
   std::vector<std::string> skipped;
 };
 
+// Thread-safe, in that calls from several threads end as the table says. Callbacks may call what a running
+// engine allows, and must not destroy it.
 class Engine {
  public:
   // Builds the model and its optimizer. A checkpoint directory is opened, and locked for other writers, but
-  // nothing is restored: call Restore. Errors: InvalidArgument naming the field of `config`, or what is wrong
-  // with the model; Unimplemented naming a field
-  //         whose feature is not built; ResourceExhausted with the memory's figures; those of the checkpoint
-  //         directory.
+  // nothing is restored: call Restore.
+  //
+  // Errors:  InvalidArgument naming the field of `config`, or what is wrong with the model; Unimplemented
+  //          naming a field whose feature is not built; ResourceExhausted with the memory's figures, or if
+  //          the system refuses a thread; those of Checkpointer::Open: FailedPrecondition if another engine
+  //          writes into the directory or it can't be written.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(const EngineConfig& config, Model model,
                                                         Environment environment = {});
   // Cancels a running call and waits until it has left, ends a save that is being written, joins all threads.
@@ -92,46 +100,65 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // One step: forward, backward and weight update over the whole batch.
-  // Errors: InvalidArgument if the batch lacks a field of the model or holds a value that the model has no
-  // place for,
-  //         naming field, sample and value; ResourceExhausted; DeadlineExceeded; the reason given to Cancel.
+  // One step: forward, backward and weight update over the whole batch. A batch without a counted target, or
+  // whose loss or gradient norm is not finite, moves nothing: OK, with `skipped` set and counted as a step.
+  //
+  // Errors:  InvalidArgument if the batch lacks a field of the model or holds a value that the model has no
+  //          place for, naming field, sample and value; ResourceExhausted; DeadlineExceeded; the reason
+  //          given to Cancel; that of a callback.
   absl::StatusOr<StepResult> Step(const Batch& batch, const StepOptions& options = {});
 
   // The loss over all batches of the source, without dropout; nothing moves. Each counted target weighs the
-  // same. Errors: as Step, those of the source, and InvalidArgument if it has no batch.
+  // same.
+  //
+  // Errors:  as Step; those of the source; InvalidArgument if it has no batch.
   absl::StatusOr<EvalResult> Evaluate(BatchSource& source);
 
-  // The model's predictions for a batch without targets, without dropout, in f32.
+  // The model's predictions for a batch, without dropout, in f32. Fields that only the loss needs are not
+  // read.
   absl::StatusOr<Array> Predict(const Batch& batch);
 
   // Steps until the source ends, max_steps are done, RequestStop is called, or an error. Saves as the config
-  // says, and once at the end.
+  // says, and once at the end unless that is an error. A save that fails ends the run with its error, after
+  // the step in which that was noticed. When Run returns, none of its saves is still being written.
+  //
+  // Errors:  as Step and Save; those of the source, the metric sink and the callbacks. After an error of a
+  //          step the source is put back to that step's batch, so that the next Run goes on as if nothing
+  //          had happened.
   absl::StatusOr<RunResult> Run(BatchSource& source, const RunOptions& options = {});
 
   // Writes a checkpoint in the background; it exists when the handle's Wait is OK. `source`, unless null,
-  // lets a later Restore go on with the batch that it would give next. Errors: FailedPrecondition if the
-  // config has no checkpoint directory; those of Checkpointer::Save.
+  // lets a later Restore go on with the batch that it would give next.
+  //
+  // Errors:  FailedPrecondition if the config has no checkpoint directory or a read-only one; those of
+  //          Checkpointer::Save.
   absl::StatusOr<SaveHandle> Save(const BatchSource* source = nullptr);
 
   // Loads the newest complete checkpoint that verifies: weights, optimizer, step, and the place of `source`
-  // unless it is null. On an error nothing has changed, but for one: where `source` refuses its place, the
-  // engine is failed, and a Restore without the source mends it. Errors: NotFound if there is none;
-  // InvalidArgument if it is another model's; DataLoss if all are damaged; those of
-  //         BatchSource::Restore.
+  // unless it is null or the checkpoint was saved without one. On an error nothing has changed, and a failed
+  // engine is still failed.
+  //
+  // Errors:  NotFound if there is none; InvalidArgument if it is another model's; DataLoss if all are
+  //          damaged; FailedPrecondition without a directory; those of BatchSource::Restore.
   absl::StatusOr<RestoreResult> Restore(BatchSource* source = nullptr);
 
   // Hands each weight to `sink`, under its name, in f32. The views are valid only during the call.
   absl::Status ExportWeights(const std::function<absl::Status(const NamedBuffer&)>& sink) const;
-  // Replaces all weights; optimizer state stays. Errors: InvalidArgument naming a missing, extra or misshapen
-  // weight, or one that is not f32; then nothing has changed.
+  // Replaces all weights; optimizer states stay.
+  //
+  // Errors:  InvalidArgument naming a missing, extra, doubled or misshapen weight, or one that is not f32;
+  //          then nothing has changed.
   absl::Status ImportWeights(absl::Span<const NamedBuffer> weights);
 
-  // Any thread. Run ends after the step it is in; without a Run it has no effect.
+  // Any thread. Run ends after the step it is in, or at once if it has just begun. Not remembered: without a
+  // running call it has no effect on the next one.
   void RequestStop();
-  // Any thread. The running call ends with `why`, which must not be OK, before it moves a weight.
+  // Any thread. A running Step, Evaluate, Predict or Run ends with `why`, which must not be OK, before it
+  // moves a weight; a step whose update has begun is completed. A source that blocks is not interrupted: see
+  // PrefetchOptions.cancellation.
   void Cancel(absl::Status why);
 
+  // Steps done, skipped ones included.
   int64_t step() const;
   int64_t num_parameters() const;
   // Forward and backward of the matrix products, attention included, of `samples` samples of `positions`

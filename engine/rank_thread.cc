@@ -1,8 +1,20 @@
 #include "armature/engine/rank_thread.h"
 
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
 namespace armature {
 
-RankThread::RankThread() : thread_([this] { Loop(); }) {}
+absl::StatusOr<std::unique_ptr<RankThread>> RankThread::Start() {
+  std::unique_ptr<RankThread> rank(new RankThread);
+  try {
+    rank->thread_ = std::thread([rank = rank.get()] { rank->Loop(); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("no thread for a rank: ", error.what()));
+  }
+  return rank;
+}
 
 RankThread::~RankThread() {
   {
@@ -10,7 +22,7 @@ RankThread::~RankThread() {
     closing_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void RankThread::Run(absl::FunctionRef<void()> body) {

@@ -3,17 +3,19 @@
 #define ARMATURE_ENGINE_RANK_THREAD_H_
 
 #include <condition_variable>
-#include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 
 namespace armature {
 
 class RankThread {
  public:
-  RankThread();
+  // Errors: ResourceExhausted if the system refuses a thread.
+  static absl::StatusOr<std::unique_ptr<RankThread>> Start();
   // Joins the thread.
   ~RankThread();
 
@@ -24,6 +26,7 @@ class RankThread {
   void Run(absl::FunctionRef<void()> body);
 
  private:
+  RankThread() = default;
   void Loop();
 
   std::mutex callers_;  // held over a whole Run

@@ -34,6 +34,10 @@ absl::StatusOr<std::unique_ptr<RankWorker>> RankWorker::Create(const EngineConfi
 
 absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
   team_ = std::make_unique<ThreadTeam>(threads);
+  if (team_->size() != threads) {
+    return absl::ResourceExhaustedError(absl::StrCat("the system gives only ", team_->size(), " of ", threads,
+                                                     " threads; set threads to less"));
+  }
   CpuOptions cpu;
   cpu.team = team_.get();
   cpu.memory_limit_bytes = config_.memory_limit_bytes();
@@ -45,6 +49,10 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
     ARMATURE_ASSIGN_OR_RETURN(std::unique_ptr<Block> block, model_.blocks[i](ModuleBuilder(shared)), "model ",
                               model_.name, ", block ", i);
     ARMATURE_RETURN_IF_ERROR(shared.status, "model ", model_.name, ", block ", i);
+    if (block == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model ", model_.name, ", block ", i, ": the builder returned null"));
+    }
     blocks_.push_back(std::move(block));
   }
   ParameterStoreOptions options;
@@ -54,11 +62,16 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<MicroBatch> RankWorker::ToDevice(const Batch& batch) const {
+absl::StatusOr<MicroBatch> RankWorker::ToDevice(const Batch& batch, bool with_loss) const {
   MicroBatch micro;
   micro.samples = batch.num_samples();
   micro.first_sample = batch.first_sample;
+  const auto is_only_for_loss = [this](const Batch::Field& field) {
+    return std::any_of(model_.inputs.begin(), model_.inputs.end(),
+                       [&](const InputSpec& spec) { return spec.only_for_loss && spec.name == field.name; });
+  };
   for (const Batch::Field& field : batch.fields) {
+    if (!with_loss && is_only_for_loss(field)) continue;
     const Array& array = field.array;
     Tensor tensor = Tensor::FromHostBytes(*backend_, array.shape(), array.bytes().data(), array.size_bytes(),
                                           array.dtype(), MemoryCategory::kOther);
@@ -99,7 +112,7 @@ absl::Status RankWorker::Backward(Tape& tape, const Activations& losses, const s
 absl::Status RankWorker::MicroStep(const Batch& batch, const std::vector<int64_t>& counts,
                                    const StepScope& scope, std::vector<double>& sums) {
   const absl::Time start = scope.clock->Now();
-  ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch));
+  ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch, /*with_loss=*/true));
   Tape tape(*backend_);
   Context::Options options;
   options.parameters = store_.get();
@@ -152,7 +165,7 @@ absl::StatusOr<std::vector<double>> RankWorker::ForwardBackward(const Batch& bat
 }
 
 absl::StatusOr<Array> RankWorker::Predict(const Batch& batch, const StepScope& scope) {
-  ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch));
+  ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch, /*with_loss=*/false));
   Context::Options options;
   options.parameters = store_.get();
   options.batch = &micro;

@@ -42,7 +42,7 @@ class RankWorker {
   // store the gradient of sum over terms of (sum / counts[term]).
   absl::StatusOr<std::vector<double>> ForwardBackward(const Batch& batch, const std::vector<int64_t>& counts,
                                                       const StepScope& scope);
-  // The last block's first output for a batch without targets, as f32 on the host.
+  // The last block's first output without the fields that only the loss needs, as f32 on the host.
   absl::StatusOr<Array> Predict(const Batch& batch, const StepScope& scope);
 
   // Of the last ForwardBackward, summed over its microbatches.
@@ -57,7 +57,8 @@ class RankWorker {
   RankWorker(const EngineConfig& config, const Model& model) : config_(config), model_(model) {}
 
   absl::Status Build(const UpdateRule& rule, int threads);
-  absl::StatusOr<MicroBatch> ToDevice(const Batch& batch) const;
+  // Without `with_loss`, fields that only the loss needs are left out.
+  absl::StatusOr<MicroBatch> ToDevice(const Batch& batch, bool with_loss) const;
   Activations Forward(Context& context, const StepScope& scope) const;
   absl::Status MicroStep(const Batch& batch, const std::vector<int64_t>& counts, const StepScope& scope,
                          std::vector<double>& sums);

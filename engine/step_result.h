@@ -50,7 +50,7 @@ struct RunResult {
 class MetricSink {
  public:
   virtual ~MetricSink() = default;
-  // An error ends Run, and comes out of it; after Step it is logged only by the sink itself.
+  // An error ends Run, and comes out of it. After Step it is ignored: the step is done all the same.
   virtual absl::Status Report(const StepResult& step) = 0;
 };
 

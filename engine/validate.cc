@@ -1,6 +1,8 @@
 #include "armature/engine/validate.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "armature/base/status_macros.h"
@@ -18,6 +20,21 @@ absl::Status NotNegative(absl::string_view field, double value) {
 absl::Status NotBuilt(absl::string_view field, absl::string_view value, absl::string_view instead) {
   return absl::UnimplementedError(absl::StrCat(
       field, " = ", value, " is not built in this version; set it to ", instead, " or leave it out"));
+}
+
+absl::Status ValidateCheckpoint(const CheckpointConfig& checkpoint) {
+  ARMATURE_RETURN_IF_ERROR(NotNegative("checkpoint.every_steps", checkpoint.every_steps()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("checkpoint.keep_last", checkpoint.keep_last()));
+  if (checkpoint.directory().empty() && (checkpoint.every_steps() > 0 || checkpoint.read_only())) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint.",
+                                                   checkpoint.read_only() ? "read_only" : "every_steps",
+                                                   " is set but checkpoint.directory is not"));
+  }
+  if (checkpoint.read_only() && checkpoint.every_steps() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint.every_steps is ", checkpoint.every_steps(),
+                                                   ", but checkpoint.read_only lets nothing be saved"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateParallel(const ParallelConfig& parallel) {
@@ -65,11 +82,15 @@ absl::Status ValidateConfig(const EngineConfig& config) {
   ARMATURE_RETURN_IF_ERROR(NotNegative("microbatches", config.microbatches()));
   ARMATURE_RETURN_IF_ERROR(NotNegative("clip_norm", config.clip_norm()));
   ARMATURE_RETURN_IF_ERROR(NotNegative("threads", config.threads()));
+  if (config.threads() > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", config.threads(), ", must be at most ", kMaxThreads));
+  }
   ARMATURE_RETURN_IF_ERROR(NotNegative("memory_limit_bytes", config.memory_limit_bytes()));
-  ARMATURE_RETURN_IF_ERROR(NotNegative("checkpoint.every_steps", config.checkpoint().every_steps()));
-  ARMATURE_RETURN_IF_ERROR(NotNegative("checkpoint.keep_last", config.checkpoint().keep_last()));
-  if (config.checkpoint().every_steps() > 0 && config.checkpoint().directory().empty()) {
-    return absl::InvalidArgumentError("checkpoint.every_steps is set but checkpoint.directory is not");
+  ARMATURE_RETURN_IF_ERROR(ValidateCheckpoint(config.checkpoint()));
+  if (!EngineConfig::Recompute_IsValid(config.recompute())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("recompute is ", config.recompute(), ", must be NONE or FULL"));
   }
   if (config.precision() != EngineConfig::F32) {
     return NotBuilt("precision", EngineConfig::Precision_Name(config.precision()), "F32");
@@ -77,6 +98,32 @@ absl::Status ValidateConfig(const EngineConfig& config) {
   if (config.reproducible()) return NotBuilt("reproducible", "true", "false");
   ARMATURE_RETURN_IF_ERROR(MakeUpdateRule(config.optimizer()).status());
   return MakeSchedule(config.learning_rate()).status();
+}
+
+absl::Status ValidateModel(const Model& model) {
+  const auto invalid = [&](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat("model ", model.name, ": ", what...));
+  };
+  if (model.blocks.empty()) return invalid("no blocks");
+  if (model.losses.empty()) return invalid("no loss terms");
+  for (size_t i = 0; i < model.blocks.size(); ++i) {
+    if (model.blocks[i] == nullptr) return invalid("block ", i, " has no builder");
+  }
+  std::map<std::string, DType> inputs;
+  for (const InputSpec& spec : model.inputs) {
+    if (!inputs.emplace(spec.name, spec.dtype).second) {
+      return invalid("the input \"", spec.name, "\" is declared twice");
+    }
+  }
+  for (const LossTerm& term : model.losses) {
+    if (term.counted_by.empty()) continue;
+    const auto input = inputs.find(term.counted_by);
+    if (input == inputs.end() || input->second != DType::kI32) {
+      return invalid("loss term \"", term.name, "\" is counted by \"", term.counted_by,
+                     "\", which is no i32 input");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateBatch(const Batch& batch, const Model& model, bool with_loss) {
