@@ -141,6 +141,28 @@ TEST_P(CommunicatorConformance, ARingOfMessagesCompletes) {
   }
 }
 
+TEST_P(CommunicatorConformance, ManySmallMessagesKeepTheirOrder) {
+  RankList ranks = Make(3);
+  ExpectAllOk(OnRanks(ranks, [](Communicator& comm) {
+    const int next = (comm.rank() + 1) % 3, previous = (comm.rank() + 2) % 3;
+    for (int round = 0; round < 100; ++round) {
+      std::vector<std::vector<float>> out, in;
+      for (int i = 0; i < 4; ++i) {
+        out.emplace_back(1 + i * 37, 10.0f * round + i);
+        in.emplace_back(out.back().size());
+      }
+      std::vector<PointToPoint> transfers;
+      for (int i = 0; i < 4; ++i) {
+        transfers.push_back(SendTo(next, View(out[i])));
+        transfers.push_back(ReceiveFrom(previous, View(in[i])));
+      }
+      ARMATURE_RETURN_IF_ERROR(comm.Group(transfers).Wait());
+      ARMATURE_RETURN_IF_ERROR(Expect(in == out, "wrong order"));
+    }
+    return absl::OkStatus();
+  }));
+}
+
 TEST_P(CommunicatorConformance, TwoLargeSendsBeforeTheReceivesComplete) {
   RankList ranks = Make(2);
   ExpectAllOk(OnRanks(ranks, [](Communicator& comm) {

@@ -1,10 +1,12 @@
 #include "armature/comm/lane.h"
 
+#include <condition_variable>
 #include <deque>
+#include <mutex>
 #include <thread>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
+#include "armature/base/clock.h"
 
 namespace armature {
 namespace comm {
@@ -33,7 +35,7 @@ class Lane::State {
   explicit State(std::function<void(absl::Status)> fail) : fail_(std::move(fail)) {}
 
   void Push(const std::shared_ptr<Entry>& entry) {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     entry->number_ = pushed_++;
     if (closed_) {
       Finish(*entry, why_closed_);
@@ -44,31 +46,31 @@ class Lane::State {
 
   // Lets the lane's thread run everything up to `entry`.
   void Start(const Entry& entry) {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     if (entry.done_ || closed_ || started_ > entry.number_) return;
     started_ = entry.number_ + 1;
     if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
-    changed_.SignalAll();
+    changed_.notify_all();
   }
 
   bool Done(const Entry& entry) {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     return entry.done_;
   }
 
   absl::Status Wait(const Entry& entry, absl::Time deadline) {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     bool late = false;
     while (!entry.done_) {
       if (!running_) {
-        RunFront(deadline);
+        RunFront(lock, deadline);
       } else if (late) {
-        changed_.Wait(&mutex_);
-      } else if (changed_.WaitWithDeadline(&mutex_, deadline) && !entry.done_) {
+        changed_.wait(lock);
+      } else if (!RealClock().WaitUntil(changed_, lock, deadline) && !entry.done_) {
         late = true;
-        mutex_.Unlock();
+        lock.unlock();
         fail_(absl::DeadlineExceededError("an operation begun in the background did not end in time"));
-        mutex_.Lock();
+        lock.lock();
       }
     }
     return entry.result_;
@@ -77,7 +79,7 @@ class Lane::State {
   void Close(const absl::Status& why) {
     std::thread thread;
     {
-      absl::MutexLock lock(&mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       if (closed_) return;
       closed_ = true;
       why_closed_ = why;
@@ -85,13 +87,13 @@ class Lane::State {
         Finish(*queue_.front(), why);
         queue_.pop_front();
       }
-      changed_.SignalAll();
+      changed_.notify_all();
       if (running_) {
-        mutex_.Unlock();
+        lock.unlock();
         fail_(why);
-        mutex_.Lock();
+        lock.lock();
       }
-      while (running_) changed_.Wait(&mutex_);
+      while (running_) changed_.wait(lock);
       thread = std::move(thread_);
     }
     if (thread.joinable()) thread.join();
@@ -99,27 +101,27 @@ class Lane::State {
 
  private:
   void Loop() {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     while (!closed_) {
       if (!running_ && !queue_.empty() && queue_.front()->number_ < started_) {
-        RunFront(absl::InfiniteFuture());
+        RunFront(lock, absl::InfiniteFuture());
       } else {
-        changed_.Wait(&mutex_);
+        changed_.wait(lock);
       }
     }
   }
 
   // Runs the first of the queue without the mutex.
-  void RunFront(absl::Time deadline) {
+  void RunFront(std::unique_lock<std::mutex>& lock, absl::Time deadline) {
     const std::shared_ptr<Entry> entry = std::move(queue_.front());
     queue_.pop_front();
     running_ = true;
-    mutex_.Unlock();
+    lock.unlock();
     absl::Status result = entry->task_->Run(deadline);
-    mutex_.Lock();
+    lock.lock();
     running_ = false;
     Finish(*entry, std::move(result));
-    changed_.SignalAll();
+    changed_.notify_all();
   }
 
   static void Finish(Entry& entry, absl::Status result) {
@@ -129,8 +131,8 @@ class Lane::State {
   }
 
   const std::function<void(absl::Status)> fail_;
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
   std::deque<std::shared_ptr<Entry>> queue_;
   uint64_t pushed_ = 0;
   uint64_t started_ = 0;  // entries below this number may run in the background

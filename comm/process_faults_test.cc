@@ -59,21 +59,26 @@ class ProcessFaults : public ::testing::TestWithParam<Transport> {
     void* const memory =
         mmap(nullptr, kRanks * sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     reports_ = static_cast<Report*>(memory);
+    Reset();
+  }
+
+  ~ProcessFaults() override {
+    EndAll();
+    munmap(reports_, kRanks * sizeof(Report));
+  }
+
+  // Fresh reports, and a fresh place to meet.
+  void Reset() {
+    EndAll();
     for (int rank = 0; rank < kRanks; ++rank) new (&reports_[rank]) Report;
     folder_ = absl::StrCat(::testing::TempDir(), "/faults.XXXXXX");
     EXPECT_NE(mkdtemp(&folder_[0]), nullptr);
   }
 
-  ~ProcessFaults() override {
-    for (pid_t pid : pids_) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-    }
-    munmap(reports_, kRanks * sizeof(Report));
-  }
-
   // Each process joins the group and runs `body`.
-  void Start(const std::function<absl::Status(Communicator& comm)>& body) {
+  void Start(const std::function<absl::Status(Communicator& comm)>& body,
+             absl::Duration timeout = absl::Seconds(20)) {
+    timeout_ = timeout;
     for (int rank = 0; rank < kRanks; ++rank) {
       const pid_t pid = fork();
       ASSERT_GE(pid, 0);
@@ -88,11 +93,17 @@ class ProcessFaults : public ::testing::TestWithParam<Transport> {
   void AwaitStage(int stage, bool victim_too) {
     const absl::Time limit = absl::Now() + absl::Seconds(30);
     for (int rank = 0; rank < kRanks; ++rank) {
-      while ((rank != kVictim || victim_too) && reports_[rank].stage.load() < stage && absl::Now() < limit) {
+      if (rank == kVictim && !victim_too) continue;
+      while (reports_[rank].stage.load() < stage) {
+        ASSERT_LT(absl::Now(), limit) << "rank " << rank;
+        siginfo_t end = {};
+        const bool ended =
+            waitid(P_PID, pids_[rank], &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid != 0;
+        ASSERT_TRUE(!ended || reports_[rank].stage.load() >= stage)
+            << "rank " << rank << " ended with code or signal " << end.si_status;
         absl::SleepFor(absl::Milliseconds(1));
       }
     }
-    ASSERT_LT(absl::Now(), limit);
   }
 
   void ExpectSurvivorsFail(absl::StatusCode code, absl::Duration within) {
@@ -110,12 +121,20 @@ class ProcessFaults : public ::testing::TestWithParam<Transport> {
   pid_t victim() const { return pids_[kVictim]; }
 
  private:
+  void EndAll() {
+    for (pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    pids_.clear();
+  }
+
   void RunRank(int rank, const std::function<absl::Status(Communicator& comm)>& body) {
     Report& report = reports_[rank];
     const absl::Status status = [&]() -> absl::Status {
       ARMATURE_ASSIGN_OR_RETURN(std::shared_ptr<Store> store, OpenFileStore(folder_));
       ProcessGroupOptions options;
-      options.group.timeout = absl::Seconds(20);
+      options.group.timeout = timeout_;
       options.transport = GetParam();
       ARMATURE_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> comm,
                                 ConnectProcesses(store, rank, kRanks, options));
@@ -149,6 +168,7 @@ class ProcessFaults : public ::testing::TestWithParam<Transport> {
 
  private:
   std::string folder_;
+  absl::Duration timeout_;
   std::vector<pid_t> pids_;
 };
 
@@ -158,6 +178,22 @@ TEST_P(ProcessFaults, KilledBeforeItsFirstCollective) {
     return SumUntilFailure(comm, 1000, kTimeout, absl::ZeroDuration());
   });
   ExpectSurvivorsFail(absl::StatusCode::kUnavailable, absl::Seconds(1));
+}
+
+// At whatever moment of the meeting it dies: the others get an error and none of them dies with it.
+TEST_P(ProcessFaults, KilledWhileTheGroupForms) {
+  for (int delay_ms : {1, 3, 6, 10, 15, 25}) {
+    SCOPED_TRACE(delay_ms);
+    Reset();
+    Start([this](Communicator& comm) { return SumUntilFailure(comm, 1000, kTimeout, absl::ZeroDuration()); },
+          /*timeout=*/absl::Seconds(1));
+    absl::SleepFor(absl::Milliseconds(delay_ms));
+    kill(victim(), SIGKILL);
+    AwaitStage(2, /*victim_too=*/false);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_TRUE(rank == kVictim || reports_[rank].code != 0) << "on rank " << rank;
+    }
+  }
 }
 
 TEST_P(ProcessFaults, KilledInTheMiddleOfCollectives) {

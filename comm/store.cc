@@ -1,10 +1,12 @@
 #include "armature/comm/store.h"
 
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "armature/base/clock.h"
 
 namespace armature {
 namespace comm {
@@ -13,15 +15,15 @@ namespace {
 class InprocStore final : public Store {
  public:
   absl::Status Set(absl::string_view key, absl::string_view value) override {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     values_[std::string(key)] = std::string(value);
-    changed_.SignalAll();
+    changed_.notify_all();
     return absl::OkStatus();
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Time deadline) override {
-    absl::MutexLock lock(&mutex_);
-    for (bool late = false;; late = changed_.WaitWithDeadline(&mutex_, deadline)) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (bool late = false;; late = !RealClock().WaitUntil(changed_, lock, deadline)) {
       const auto found = values_.find(std::string(key));
       if (found != values_.end()) return found->second;
       if (late) return absl::DeadlineExceededError(absl::StrCat("store: nobody has set ", key));
@@ -29,13 +31,13 @@ class InprocStore final : public Store {
   }
 
   absl::StatusOr<int64_t> Add(absl::string_view key, int64_t delta) override {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     return counters_[std::string(key)] += delta;
   }
 
  private:
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
   std::map<std::string, std::string> values_;
   std::map<std::string, int64_t> counters_;
 };

@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "armature/base/status_macros.h"
 #include "armature/comm/socket.h"
@@ -211,7 +211,7 @@ class ClientStore final : public Store {
     const RequestHead head = {request, static_cast<uint32_t>(key.size()),
                               static_cast<uint32_t>(value.size())};
     const absl::Time deadline = absl::Now() + kAnswerTime;
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     absl::StatusOr<Reply> reply = Exchange(absl::StrCat(AsBytes(head), key, value), deadline);
     if (!reply.ok()) socket_ = Socket();  // what comes later would answer another question
     return reply;
@@ -231,7 +231,7 @@ class ClientStore final : public Store {
     return reply;
   }
 
-  absl::Mutex mutex_;
+  std::mutex mutex_;
   Socket socket_;
   const std::string address_;
 };

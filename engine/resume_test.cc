@@ -205,7 +205,7 @@ TEST_F(Resume, ACrashAtAnyPointOfASaveLeavesACompleteStep) {
   }
 }
 
-TEST_F(Resume, ASourceOfOtherDataFailsTheEngineUntilItIsRestoredWithoutIt) {
+TEST_F(Resume, ASourceOfOtherDataRefusesAndNothingIsTouched) {
   ASSERT_OK_AND_ASSIGN(const auto engine, Make(Config("c"), disk_));
   const auto source = Source();
   ASSERT_THAT(RunSteps(*engine, *source, 2), IsOk());
@@ -215,14 +215,15 @@ TEST_F(Resume, ASourceOfOtherDataFailsTheEngineUntilItIsRestoredWithoutIt) {
     std::string Position() const override { return ""; }
     absl::Status Restore(absl::string_view) override { return absl::FailedPreconditionError("other data"); }
   };
+  ASSERT_THAT(engine->Step(Gpt2Batch(2, 1)), IsOk());
+  const std::vector<float> before = Weights(*engine);
   Stubborn stubborn;
   EXPECT_THAT(engine->Restore(&stubborn),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("other data")));
-  EXPECT_THAT(engine->Step(Gpt2Batch(2, 1)),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("other data")));
-  EXPECT_THAT(engine->Save(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(engine->step(), 3);
+  EXPECT_EQ(Weights(*engine), before);
   EXPECT_THAT(engine->Restore(), IsOk());
-  EXPECT_THAT(engine->Step(Gpt2Batch(2, 1)), IsOk());
+  EXPECT_EQ(engine->step(), 2);
 }
 
 }  // namespace

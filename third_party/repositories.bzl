@@ -1,6 +1,7 @@
 """Every repository the project needs. A host that already has one under its common name keeps its own."""
 
 load("@bazel_tools//tools/build_defs/repo:utils.bzl", "maybe")
+load("//third_party/cuda:configure.bzl", "cuda_configure")
 load(":system.bzl", "linked_repository", "system_protobuf_repository", "system_repository")
 
 _ABSL = {
@@ -73,3 +74,6 @@ def armature_repositories():
         ":isal": "-lisal",
         ":onednn": "-ldnnl",
     })
+
+    # Found under CUDA_HOME or /usr/local/cuda; empty where there is none.
+    maybe(cuda_configure, name = "armature_cuda")

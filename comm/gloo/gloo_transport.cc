@@ -5,17 +5,20 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "armature/base/clock.h"
 #include "armature/base/status_macros.h"
+#include "armature/comm/gloo/no_sigpipe.h"
 
 namespace armature {
 namespace comm {
@@ -26,6 +29,8 @@ using Buffer = gloo::transport::UnboundBuffer;
 constexpr uint64_t kNoteSlot = uint64_t{1} << 60;
 // Gloo adds it to the clock: large, and far from overflow.
 constexpr std::chrono::milliseconds kNever = std::chrono::hours(24 * 365);
+constexpr std::chrono::milliseconds kNoteTime(100);
+constexpr absl::Duration kNoteReadTime = absl::Milliseconds(100);
 
 // What a failing rank tells its peers.
 struct Note {
@@ -39,13 +44,10 @@ Note MakeNote(const absl::Status& why) {
   return note;
 }
 
-// Gloo's own words say where in its source something failed, and not with whom.
-absl::Status Lost(int peer) {
-  return absl::UnavailableError(absl::StrCat("rank ", peer, " has closed its connection"));
-}
-
+// Every call of Gloo goes through here: true if it threw.
 template <class Call>
 bool Caught(Call&& call) {
+  const NoSigpipe no_signal;
   try {
     call();
     return false;
@@ -72,17 +74,21 @@ class GlooTransport::Impl {
 
   ~Impl() {
     {
-      absl::MutexLock lock(&mutex_);
+      std::unique_lock<std::mutex> lock(mutex_);
       closing_ = true;
-      changed_.SignalAll();
+      changed_.notify_all();
       if (!note_in_buffers_.empty()) note_in_buffers_.back()->abortWaitRecv();
     }
     if (listener_.joinable()) listener_.join();
     if (alarm_.joinable()) alarm_.join();
+    // Peers should read why this rank failed before they read that it is gone.
+    for (int sent = 0; sent < notes_sent_ && !Caught([&] { note_out_buffer_->waitSend(kNoteTime); }); ++sent)
+      continue;
+    const NoSigpipe no_signal;
     note_in_buffers_.clear();
     note_out_buffer_ = nullptr;
-    Caught([&] { context_ = nullptr; });
-    Caught([&] { device_ = nullptr; });
+    context_ = nullptr;
+    device_ = nullptr;
   }
 
   absl::Status Connect(Store& store, const std::string& address, absl::Time deadline);
@@ -93,7 +99,7 @@ class GlooTransport::Impl {
   void Fail(const absl::Status& why, bool tell);
 
   absl::Status failure() const {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     return failure_;
   }
   int rank() const { return rank_; }
@@ -110,6 +116,8 @@ class GlooTransport::Impl {
   enum class Outcome { kDone, kEnded, kLost };
 
   absl::Status ConnectPairs(Store& store, absl::Time deadline);
+  absl::Status AwaitAllConnected(Store& store, absl::Status mine, absl::Time deadline);
+  absl::Status WhyLost(int peer);
   Outcome AwaitBuffer(Waiter waiter, Packet::Direction direction, int* source);
   void Interrupt(Waiter& waiter) {
     waiter.buffer->abortWaitRecv();
@@ -126,9 +134,10 @@ class GlooTransport::Impl {
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<Note> notes_in_;
   Note note_out_ = {};
+  int notes_sent_ = 0;  // to different peers
   std::unique_ptr<Buffer> note_out_buffer_;
-  mutable absl::Mutex mutex_;
-  absl::CondVar changed_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
   std::vector<std::unique_ptr<Buffer>> note_in_buffers_;  // the last one is waited on
   absl::Status failure_;
   std::vector<bool> lost_;
@@ -156,11 +165,23 @@ absl::Status GlooTransport::Impl::Connect(Store& store, const std::string& addre
     ARMATURE_RETURN_IF_ERROR(store.Set(absl::StrCat("address/", rank_), absl::StrCat("!", why)));
     return absl::UnavailableError(why);
   }
-  ARMATURE_RETURN_IF_ERROR(ConnectPairs(store, deadline));
+  ARMATURE_RETURN_IF_ERROR(AwaitAllConnected(store, ConnectPairs(store, deadline), deadline));
   if (size_ == 1) return absl::OkStatus();
   note_out_buffer_ = context_->createUnboundBuffer(&note_out_, sizeof(note_out_));
   listener_ = std::thread([this] { ListenForNotes(); });
   alarm_ = std::thread([this] { WatchDeadlines(); });
+  return absl::OkStatus();
+}
+
+// From here on a rank that fails can tell the others why.
+absl::Status GlooTransport::Impl::AwaitAllConnected(Store& store, absl::Status mine, absl::Time deadline) {
+  ARMATURE_RETURN_IF_ERROR(store.Set(absl::StrCat("connected/", rank_), mine.message()));
+  ARMATURE_RETURN_IF_ERROR(mine);
+  for (int peer : Peers()) {
+    ARMATURE_ASSIGN_OR_RETURN(std::string problem, store.Get(absl::StrCat("connected/", peer), deadline),
+                              "rank ", peer, " did not connect");
+    if (!problem.empty()) return absl::UnavailableError(problem);
+  }
   return absl::OkStatus();
 }
 
@@ -206,7 +227,7 @@ absl::Status GlooTransport::Impl::Post(absl::Span<const Packet> packets, uint64_
       }
     });
     flight.parts_.push_back(std::move(part));
-    if (lost) return Lost(packet.peer);
+    if (lost) return WhyLost(packet.peer);
   }
   return absl::OkStatus();
 }
@@ -214,17 +235,17 @@ absl::Status GlooTransport::Impl::Post(absl::Span<const Packet> packets, uint64_
 GlooTransport::Impl::Outcome GlooTransport::Impl::AwaitBuffer(Waiter waiter, Packet::Direction direction,
                                                               int* source) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     if (!failure_.ok() || LostOf(waiter.awaited) >= 0) return Outcome::kEnded;
     waiters_.insert(&waiter);
-    changed_.SignalAll();
+    changed_.notify_all();
   }
   bool done = false;
   const bool lost = Caught([&] {
     done = direction == Packet::Direction::kSend ? waiter.buffer->waitSend(source, kNever)
                                                  : waiter.buffer->waitRecv(source, kNever);
   });
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   waiters_.erase(&waiter);
   return done ? Outcome::kDone : lost ? Outcome::kLost : Outcome::kEnded;
 }
@@ -235,8 +256,7 @@ absl::Status GlooTransport::Impl::Wait(Flight& flight, absl::Time deadline) {
       case Outcome::kDone:
         continue;
       case Outcome::kLost:
-        ARMATURE_RETURN_IF_ERROR(failure());
-        return Lost(part.peer);
+        return WhyLost(part.peer);
       case Outcome::kEnded:
         ARMATURE_RETURN_IF_ERROR(failure());
         break;
@@ -245,6 +265,17 @@ absl::Status GlooTransport::Impl::Wait(Flight& flight, absl::Time deadline) {
   }
   flight.parts_.clear();
   return absl::OkStatus();
+}
+
+// Gloo's own words say where in its source something failed, and not with whom.
+// A peer that failed has sent a note before it went; it may be read a little later than the end of the
+// connection.
+absl::Status GlooTransport::Impl::WhyLost(int peer) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const absl::Time limit = absl::Now() + kNoteReadTime;
+  while (failure_.ok() && RealClock().WaitUntil(changed_, lock, limit)) continue;
+  ARMATURE_RETURN_IF_ERROR(failure_);
+  return absl::UnavailableError(absl::StrCat("rank ", peer, " has closed its connection"));
 }
 
 absl::StatusOr<int> GlooTransport::Impl::ReceiveFromAny(Region region, uint64_t slot,
@@ -258,8 +289,12 @@ absl::StatusOr<int> GlooTransport::Impl::ReceiveFromAny(Region region, uint64_t 
   }
   if (outcome == Outcome::kDone) return source;
   ARMATURE_RETURN_IF_ERROR(failure());
-  absl::MutexLock lock(&mutex_);
-  if (LostOf(awaited) >= 0) return Lost(LostOf(awaited));
+  int lost = -1;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lost = LostOf(awaited);
+  }
+  if (lost >= 0) return WhyLost(lost);
   const std::string ranks =
       absl::StrCat(awaited.size() == 1 ? "rank " : "ranks ", absl::StrJoin(awaited, ", "));
   return absl::DeadlineExceededError(absl::StrCat(ranks, " did not take part in time"));
@@ -267,9 +302,10 @@ absl::StatusOr<int> GlooTransport::Impl::ReceiveFromAny(Region region, uint64_t 
 
 void GlooTransport::Impl::Fail(const absl::Status& why, bool tell) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     if (!failure_.ok()) return;
     failure_ = why;
+    changed_.notify_all();
     for (Waiter* waiter : waiters_) Interrupt(*waiter);
   }
   if (!tell || size_ == 1) return;
@@ -283,7 +319,7 @@ void GlooTransport::Impl::Fail(const absl::Status& why, bool tell) {
 // One buffer that waits for a note from each peer; Gloo also ends its wait, for good, when it loses one of
 // them. Earlier buffers stay: notes may still arrive in them, which is why a note is sent several times.
 bool GlooTransport::Impl::ListenOnLivePeers() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   note_in_buffers_.push_back(
       context_->createUnboundBuffer(notes_in_.data(), notes_in_.size() * sizeof(Note)));
   Buffer& buffer = *note_in_buffers_.back();
@@ -321,7 +357,7 @@ int GlooTransport::Impl::LostOf(absl::Span<const int> peers) const {
 }
 
 void GlooTransport::Impl::WatchDeadlines() {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   while (!closing_) {
     absl::Time next = absl::InfiniteFuture();
     const absl::Time now = absl::Now();
@@ -334,7 +370,7 @@ void GlooTransport::Impl::WatchDeadlines() {
         next = std::min(next, waiter->deadline);
       }
     }
-    changed_.WaitWithDeadline(&mutex_, next);
+    !RealClock().WaitUntil(changed_, lock, next);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "armature/comm/inproc/inproc_group.h"
 
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -189,7 +190,7 @@ class InprocCommunicator::Messages final : public Transfers {
       owner_.bytes_received_.fetch_add(received.data.size_bytes(), std::memory_order_relaxed);
     }
     for (const Sent& sent : sends_) {
-      absl::Status taken = owner_.state_->mail.AwaitTaken(*sent.message, sent.peer, deadline);
+      absl::Status taken = owner_.state_->mail.AwaitTaken(*sent.message, owner_.rank(), sent.peer, deadline);
       if (first.ok()) first = std::move(taken);
     }
     return first;
@@ -220,7 +221,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> InprocCommunicator::MakeSubgroup(c
   const int size = static_cast<int>(subgroup.members.size());
   std::shared_ptr<InprocState> state;
   {
-    absl::MutexLock lock(&state_->forming_mutex);
+    std::lock_guard<std::mutex> lock(state_->forming_mutex);
     InprocState::Forming& forming = state_->forming[subgroup.tag];
     if (forming.state == nullptr) forming = {std::make_shared<InprocState>(size), size};
     state = forming.state;

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "armature/comm/header.h"
 #include "armature/comm/inproc/mailboxes.h"
@@ -46,7 +46,7 @@ struct InprocState {
     std::shared_ptr<InprocState> state;
     int missing = 0;
   };
-  absl::Mutex forming_mutex;
+  std::mutex forming_mutex;
   std::map<std::string, Forming> forming;
 };
 

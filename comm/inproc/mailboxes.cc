@@ -1,8 +1,10 @@
 #include "armature/comm/inproc/mailboxes.h"
 
 #include <cstring>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "armature/base/clock.h"
 
 namespace armature {
 namespace comm {
@@ -20,25 +22,25 @@ absl::Status CheckSame(int from, int to, const BufferView& sent, const BufferVie
 std::shared_ptr<Mailboxes::Message> Mailboxes::Offer(int from, int to, const BufferView& data) {
   auto message = std::make_shared<Message>();
   message->data = data;
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   boxes_[{from, to}].offered.push_back(message);
-  changed_.SignalAll();
+  changed_.notify_all();
   return message;
 }
 
 int64_t Mailboxes::NextReceive(int from, int to) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   return boxes_[{from, to}].receives++;
 }
 
 absl::Status Mailboxes::Take(int from, int to, int64_t number, const BufferView& data, absl::Time deadline) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   Box& box = boxes_[{from, to}];
   while (box.taken != number || box.offered.empty()) {
     if (!failure_.ok()) return failure_;
     if (left_[from])
       return absl::UnavailableError(absl::StrCat("receive: rank ", from, " has left the group"));
-    if (changed_.WaitWithDeadline(&mutex_, deadline) && (box.taken != number || box.offered.empty())) {
+    if (!RealClock().WaitUntil(changed_, lock, deadline) && (box.taken != number || box.offered.empty())) {
       return absl::DeadlineExceededError(absl::StrCat("receive: rank ", from, " did not send in time"));
     }
   }
@@ -46,53 +48,55 @@ absl::Status Mailboxes::Take(int from, int to, int64_t number, const BufferView&
   const std::shared_ptr<Message> message = std::move(box.offered.front());
   box.offered.pop_front();
   ++box.taken;
-  message->result = CheckSame(from, to, message->data, data);
-  if (message->result.ok() && data.count > 0) {
+  message->place = data;
+  const absl::Status same = CheckSame(from, to, message->data, data);
+  if (same.ok() && data.count > 0) {
     message->state = Message::State::kTaken;
-    mutex_.Unlock();
+    lock.unlock();
     std::memcpy(data.data, message->data.data, static_cast<size_t>(data.size_bytes()));
-    mutex_.Lock();
+    lock.lock();
   }
   message->state = Message::State::kDone;
-  changed_.SignalAll();
-  return message->result;
+  changed_.notify_all();
+  return same;
 }
 
-absl::Status Mailboxes::AwaitTaken(Message& message, int to, absl::Time deadline) {
-  absl::MutexLock lock(&mutex_);
+absl::Status Mailboxes::AwaitTaken(Message& message, int from, int to, absl::Time deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
   while (message.state != Message::State::kDone) {
     if (message.state == Message::State::kTaken) {
-      changed_.Wait(&mutex_);  // a copy under way ends soon
+      changed_.wait(lock);  // a copy under way ends soon
     } else if (!failure_.ok()) {
       return failure_;  // Take gives no message out any more
     } else if (left_[to]) {
       return absl::UnavailableError(absl::StrCat("send: rank ", to, " has left the group"));
-    } else if (changed_.WaitWithDeadline(&mutex_, deadline) && message.state == Message::State::kOffered) {
+    } else if (!RealClock().WaitUntil(changed_, lock, deadline) &&
+               message.state == Message::State::kOffered) {
       failure_ = absl::DeadlineExceededError(absl::StrCat("send: rank ", to, " did not receive in time"));
-      changed_.SignalAll();
+      changed_.notify_all();
     }
   }
-  return message.result;
+  return CheckSame(from, to, message.data, message.place);
 }
 
 void Mailboxes::Withdraw(Message& message) {
-  absl::MutexLock lock(&mutex_);
-  while (message.state == Message::State::kTaken) changed_.Wait(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (message.state == Message::State::kTaken) changed_.wait(lock);
   if (message.state == Message::State::kDone || !failure_.ok()) return;
   failure_ = absl::CancelledError("a message was withdrawn by its sender");
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 void Mailboxes::Fail(const absl::Status& why) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (failure_.ok()) failure_ = why;
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 void Mailboxes::Leave(int rank) {
-  absl::MutexLock lock(&mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   left_[rank] = true;
-  changed_.SignalAll();
+  changed_.notify_all();
 }
 
 }  // namespace comm

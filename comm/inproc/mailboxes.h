@@ -3,16 +3,17 @@
 #ifndef ARMATURE_COMM_INPROC_MAILBOXES_H_
 #define ARMATURE_COMM_INPROC_MAILBOXES_H_
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "armature/tensor/buffer.h"
 
@@ -25,8 +26,8 @@ class Mailboxes {
   struct Message {
     enum class State { kOffered, kTaken, kDone };
     BufferView data;
+    BufferView place;  // where it was received
     State state = State::kOffered;
-    absl::Status result;
   };
 
   explicit Mailboxes(int size) : left_(size, false) {}
@@ -40,9 +41,9 @@ class Mailboxes {
   // Errors: InvalidArgument on both sides if count or dtype differ; DeadlineExceeded, Unavailable naming
   // `from`.
   absl::Status Take(int from, int to, int64_t number, const BufferView& data, absl::Time deadline);
-  // Waits until `message`, offered to `to`, was taken. On an error it is withdrawn: nobody reads its buffer
-  // any more.
-  absl::Status AwaitTaken(Message& message, int to, absl::Time deadline);
+  // Waits until `message`, offered by `from` to `to`, was taken. On an error it is withdrawn: nobody reads
+  // its buffer any more.
+  absl::Status AwaitTaken(Message& message, int from, int to, absl::Time deadline);
 
   // Nobody reads the buffer of `message` any more. A message that nobody took fails the mailboxes.
   void Withdraw(Message& message);
@@ -59,8 +60,8 @@ class Mailboxes {
     int64_t receives = 0;
   };
 
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
   std::map<std::pair<int, int>, Box> boxes_;
   std::vector<bool> left_;
   absl::Status failure_;

@@ -35,7 +35,9 @@ ShmMessages::ShmMessages(const ShmLayout& layout, Lockstep& lockstep, Lockstep::
       rank_(rank),
       ring_bytes_(ShmLayout::RingBytes(size)),
       sends_(size),
-      receives_(size) {}
+      receives_(size),
+      sends_done_(size),
+      receives_done_(size) {}
 
 std::vector<Transfer> ShmMessages::Number(absl::Span<const PointToPoint> requests) {
   std::vector<Transfer> transfers;
@@ -95,13 +97,15 @@ void ShmMessages::Ring(int rank) const {
 }
 
 bool ShmMessages::Advance(Transfer& transfer) {
-  if (transfer.state == Transfer::State::kDone) return false;
   const int peer = transfer.request.peer;
   const bool send = transfer.request.kind == Kind::kSend;
+  uint32_t& done = (send ? sends_done_ : receives_done_)[peer];
+  if (transfer.state == Transfer::State::kDone || done != transfer.number) return false;
   const int from = send ? rank_ : peer, to = send ? peer : rank_;
   Channel& channel = layout_.channel(from, to);
   char* const ring = layout_.ring(from, to);
   const bool moved = send ? AdvanceSend(transfer, channel, ring) : AdvanceReceive(transfer, channel, ring);
+  if (transfer.state == Transfer::State::kDone) ++done;
   if (moved) Ring(peer);
   return moved;
 }
@@ -109,11 +113,8 @@ bool ShmMessages::Advance(Transfer& transfer) {
 bool ShmMessages::AdvanceSend(Transfer& transfer, Channel& channel, char* ring) {
   const BufferView& data = transfer.request.data;
   if (transfer.state == Transfer::State::kWaiting) {
-    const bool ring_empty = channel.read.load() == channel.written.load();
-    if (channel.offered.load() != transfer.number || channel.answered.load() != transfer.number ||
-        !ring_empty) {
-      return false;
-    }
+    // The receiver may still be at the bytes of the message before.
+    if (channel.read.load() != channel.written.load(std::memory_order_relaxed)) return false;
     channel.offered_count = data.count;
     channel.offered_dtype = data.dtype;
     channel.offered.store(transfer.number + 1);
@@ -145,8 +146,7 @@ bool ShmMessages::AdvanceSend(Transfer& transfer, Channel& channel, char* ring) 
 bool ShmMessages::AdvanceReceive(Transfer& transfer, Channel& channel, char* ring) {
   const BufferView& data = transfer.request.data;
   if (transfer.state == Transfer::State::kWaiting) {
-    if (channel.offered.load() != transfer.number + 1 || channel.answered.load() != transfer.number)
-      return false;
+    if (channel.offered.load() != transfer.number + 1) return false;
     channel.answered_count = data.count;
     channel.answered_dtype = data.dtype;
     transfer.state = Transfer::State::kMoving;

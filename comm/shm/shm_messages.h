@@ -55,7 +55,8 @@ class ShmMessages {
   ShmCounters& counters_;
   const int rank_;
   const int64_t ring_bytes_;
-  std::vector<uint32_t> sends_, receives_;  // numbered so far, by peer
+  std::vector<uint32_t> sends_, receives_;            // numbered so far, by peer
+  std::vector<uint32_t> sends_done_, receives_done_;  // a message begins when those before it are done
 };
 
 }  // namespace comm
