@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bazel --output_user_root="$PWD/.bazel" build --noshow_progress //tools:armature
-armature=$(bazel --output_user_root="$PWD/.bazel" info bazel-bin 2>/dev/null)/tools/armature
+armature=.bazel/bin/tools/armature
 
 mkdir -p .demo
 if [ ! -f .demo/train.tokens ]; then
