@@ -1,6 +1,7 @@
 #include "armature/tensor/tape.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -52,50 +53,77 @@ class Tape::Sink : public GradientSink {
       : tape_(tape), name_(name), inputs_(inputs), defer_(defer) {}
   // Everything that was asked for is written now.
   ~Sink() override {
-    for (GradientTarget* target : asked_) target->Contributed();
+    for (const Asked& asked : asked_) Finish(asked);
   }
 
   bool Wants(int i) const override { return inputs_[i] >= 0; }
 
   GradientSlot Slot(int i) override {
+    const Value& value = tape_.values_[inputs_[i]];
+    const GradientSlot place = WideSlot(i);
+    if (!place.tensor.ok() || place.tensor.dtype() == value.dtype) return place;
+    // The function writes here, and Finish carries it over.
+    const Tensor narrow =
+        Tensor::Empty(tape_.backend_, value.shape, value.dtype, MemoryCategory::kActivations);
+    if (!narrow.ok()) Fail(narrow.status());
+    asked_.back().narrow = narrow;
+    return {narrow, /*accumulate=*/false};
+  }
+
+  GradientSlot WideSlot(int i) override {
     GradientTarget* target = tape_.values_[inputs_[i]].target;
+    if (target == nullptr) return Checked(tape_.ValueSlot(inputs_[i]));
     // The same leaf a second time: what was asked for first is written by now.
-    const auto before = std::find(asked_.begin(), asked_.end(), target);
+    const auto before = std::find_if(asked_.begin(), asked_.end(),
+                                     [&](const Asked& asked) { return asked.target == target; });
     if (before != asked_.end()) {
+      Finish(*before);
       asked_.erase(before);
-      target->Contributed();
     }
-    GradientSlot slot = target != nullptr ? target->Slot() : tape_.ValueSlot(inputs_[i]);
-    if (!slot.tensor.ok()) {
-      Fail(slot.tensor.status());
-    } else if (target != nullptr) {
-      asked_.push_back(target);
-    }
-    return slot;
+    const GradientSlot place = Checked(target->Slot());
+    if (place.tensor.ok()) asked_.push_back({target, place, Tensor()});
+    return place;
   }
 
   void Add(int i, const Tensor& gradient) override {
     if (!Wants(i)) return;
     if (!gradient.ok()) return Fail(gradient.status());
     if (tape_.values_[inputs_[i]].target == nullptr) return Fail(tape_.AddGradient(inputs_[i], gradient));
-    const GradientSlot slot = Slot(i);
+    const GradientSlot slot = WideSlot(i);
     if (slot.tensor.ok()) Fail(WriteGradient(gradient, slot));
   }
 
   bool defer_weight_gradients() const override { return defer_; }
 
   void Defer(std::function<void(GradientSink&)> compute) override {
-    tape_.deferred_.push_back({name_, {inputs_.begin(), inputs_.end()}, std::move(compute)});
+    tape_.deferred_.push_back({std::string(name_), {inputs_.begin(), inputs_.end()}, std::move(compute)});
   }
 
   void Fail(const absl::Status& why) override { tape_.Fail(name_, why); }
 
  private:
+  // A leaf's place that the function has been given.
+  struct Asked {
+    GradientTarget* target;
+    GradientSlot place;
+    Tensor narrow;  // what the function writes instead, if the place is too wide for it
+  };
+
+  GradientSlot Checked(const GradientSlot& slot) {
+    if (!slot.tensor.ok()) Fail(slot.tensor.status());
+    return slot;
+  }
+
+  void Finish(const Asked& asked) {
+    if (asked.narrow.ok() && tape_.status_.ok()) Fail(WriteGradient(asked.narrow, asked.place));
+    asked.target->Contributed();
+  }
+
   Tape& tape_;
   const absl::string_view name_;
   const absl::Span<const int32_t> inputs_;
   const bool defer_;
-  absl::InlinedVector<GradientTarget*, 4> asked_;
+  absl::InlinedVector<Asked, 2> asked_;
 };
 
 Tape::Tape(Backend& backend) : backend_(backend) {}
@@ -181,6 +209,19 @@ void Tape::FinishNode(Node& node, const BackwardOptions& options) {
   node.function.reset();
 }
 
+absl::Status Tape::Seed(const Tensor& output, const Tensor& gradient) {
+  if (!gradient.ok()) return gradient.status();
+  if (gradient.shape() != output.shape()) {
+    return absl::InvalidArgumentError(absl::StrCat("gradient of shape ", gradient.shape().ToString(),
+                                                   " for a value of shape ", output.shape().ToString()));
+  }
+  GradientTarget* target = values_[output.tape_value()].target;
+  if (target == nullptr) return AddGradient(output.tape_value(), gradient);
+  ARMATURE_RETURN_IF_ERROR(WriteGradient(gradient, target->Slot()));
+  target->Contributed();
+  return absl::OkStatus();
+}
+
 absl::Status Tape::Backward(absl::Span<const Tensor> outputs, absl::Span<const Tensor> grads,
                             const BackwardOptions& options) {
   if (walked_) return absl::FailedPreconditionError("Tape::Backward was called before on this tape");
@@ -192,15 +233,7 @@ absl::Status Tape::Backward(absl::Span<const Tensor> outputs, absl::Span<const T
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].ok()) return outputs[i].status();
     if (outputs[i].tape() != this) continue;
-    if (!grads[i].ok()) return grads[i].status();
-    const int32_t id = outputs[i].tape_value();
-    GradientTarget* target = values_[id].target;
-    if (target == nullptr) {
-      ARMATURE_RETURN_IF_ERROR(AddGradient(id, grads[i]), "Tape::Backward, output ", i);
-    } else {
-      ARMATURE_RETURN_IF_ERROR(WriteGradient(grads[i], target->Slot()));
-      target->Contributed();
-    }
+    ARMATURE_RETURN_IF_ERROR(Seed(outputs[i], grads[i]), "Tape::Backward, output ", i);
   }
   for (auto node = nodes_.rbegin(); node != nodes_.rend() && status_.ok(); ++node) {
     if (options.check != nullptr) status_ = options.check();

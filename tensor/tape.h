@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -52,10 +53,13 @@ class GradientSink {
   virtual ~GradientSink() = default;
   // False if input `i` is on no tape: its gradient need not be computed.
   virtual bool Wants(int i) const = 0;
-  // The place to write input i's gradient into. Ask only if Wants(i), at most once, and write
-  // before asking for the slot of another input (two inputs may be the same value). If the slot's tensor is
-  // not ok the backward has failed already: just return.
+  // The place to write input i's gradient into, of the input's own dtype. Ask only if Wants(i), at most once,
+  // and write before asking for the slot of another input (two inputs may be the same value). If the slot's
+  // tensor is not ok the backward has failed already: just return.
   virtual GradientSlot Slot(int i) = 0;
+  // The same for a function that can write several dtypes: the place may have a wider one than the input,
+  // such as f32 for a bf16 weight, and sums lose nothing on the way.
+  virtual GradientSlot WideSlot(int i) = 0;
   // Hands on a gradient that is already there, without a copy where possible. Instead of Slot.
   virtual void Add(int i, const Tensor& gradient) = 0;
   // True if the caller of Backward asked to leave weight gradients for RunDeferred.
@@ -135,7 +139,7 @@ class Tape {
     absl::InlinedVector<int32_t, 2> outputs;
   };
   struct Deferred {
-    absl::string_view name;
+    std::string name;  // the function is gone by then
     absl::InlinedVector<int32_t, 4> inputs;
     std::function<void(GradientSink&)> compute;
   };
@@ -143,6 +147,7 @@ class Tape {
   int32_t NewValue(const Tensor& tensor);
   GradientSlot ValueSlot(int32_t value);
   absl::Status AddGradient(int32_t value, const Tensor& gradient);
+  absl::Status Seed(const Tensor& output, const Tensor& gradient);
   void FinishNode(Node& node, const BackwardOptions& options);
   void Fail(absl::string_view name, const absl::Status& why);
 

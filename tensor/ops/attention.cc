@@ -74,7 +74,7 @@ class AttentionFunction : public Function {
 
 // Segments, dropout and heads, into `shape`, whose extents are set.
 absl::Status ApplyOptions(const AttentionOptions& options, AttentionShape& shape) {
-  if (options.dropout < 0 || options.dropout > 1) {
+  if (!(options.dropout >= 0 && options.dropout <= 1)) {
     return absl::InvalidArgumentError(
         absl::StrCat(kName, ": dropout ", options.dropout, " is not in [0, 1]"));
   }

@@ -34,7 +34,7 @@ class AddBroadcastFunction : public Function {
   void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
     const Tensor& dy = grads_out[0];
     if (sink.Wants(1)) {
-      const GradientSlot slot = sink.Slot(1);
+      const GradientSlot slot = sink.WideSlot(1);
       if (!slot.tensor.ok()) return;
       ColumnSumArgs args;
       args.x = dy.data();
@@ -142,7 +142,7 @@ class SliceFunction : public Function {
   SliceFunction(const Shape& shape, int64_t begin, int64_t end) : shape_(shape), begin_(begin), end_(end) {}
   absl::string_view name() const override { return "Slice"; }
   void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
-    const GradientSlot slot = sink.Slot(0);
+    const GradientSlot slot = sink.WideSlot(0);
     if (!slot.tensor.ok()) return;
     const Tensor whole = slot.tensor.Detach().Reshape(shape_);
     if (!slot.accumulate) {

@@ -21,7 +21,7 @@ class EmbeddingFunction : public Function {
   absl::InlinedVector<Tensor, 4> saved() const override { return {ids_}; }
 
   void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
-    const GradientSlot slot = sink.Slot(0);
+    const GradientSlot slot = sink.WideSlot(0);
     if (!slot.tensor.ok()) return;
     const Tensor& dout = grads_out[0];
     EmbeddingBackwardArgs args;

@@ -122,6 +122,22 @@ TEST(Gradients, AValueThatIsUsedSeveralTimes) {
     const Tensor y = ops::Add(x, ops::Linear(ops::LayerNorm(x, in[2], Tensor()), in[1], in[2]));
     return ops::Add(y, ops::Linear(ops::LayerNorm(y, in[2], Tensor()), in[1], in[2]));
   });
+  ExpectGradients({{3, 7}, {7}}, [](In in) { return ops::LayerNorm(in[0], in[1], in[1]); });
+  ExpectGradients({{3, 7}, {7}}, [](In in) {
+    const Tensor twice = ops::Scale(in[1], 2);
+    return ops::LayerNorm(in[0], twice, twice);
+  });
+  ExpectGradients({{7}}, [](In in) {
+    const Tensor twice = ops::Scale(in[0], 2);
+    return ops::LayerNorm(twice, twice, in[0]);
+  });
+  ExpectGradients({{4, 4}}, [](In in) { return ops::Linear(in[0], in[0], Tensor()); });
+  ExpectGradients({{1, 3, 2, 2}}, [](In in) {
+    ops::AttentionOptions options;
+    options.heads = 2;
+    const Tensor x = ops::Scale(in[0], 2);
+    return ops::Attention(x, x, x, options);
+  });
   ExpectGradients({{6, 4}}, [](In in) {
     return ops::Add(ops::Slice(in[0], 0, 3), ops::Multiply(ops::Slice(in[0], 2, 5), ops::Slice(in[0], 3, 6)));
   });

@@ -15,7 +15,7 @@ int64_t Rows(const Tensor& x) { return x.shape().num_rows(); }
 
 // dw (+)= x^T dpre, in the layout of w.
 void WeightGradient(const Tensor& x, const Tensor& dpre, bool out_in, GradientSink& sink) {
-  const GradientSlot slot = sink.Slot(1);
+  const GradientSlot slot = sink.WideSlot(1);
   if (!slot.tensor.ok()) return;
   const int64_t in = x.shape().dim(-1), out = dpre.shape().dim(-1);
   MatMulArgs args;
@@ -44,7 +44,7 @@ class LinearFunction : public Function {
   absl::InlinedVector<Tensor, 4> saved() const override { return {x_, w_, pre_}; }
 
   void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
-    const Tensor dpre = PreActivationGradient(grads_out[0], sink);
+    const Tensor dpre = PreActivationGradient(grads_out[0]);
     if (!dpre.ok()) return sink.Fail(dpre.status());
     if (sink.Wants(2)) BiasGradient(dpre, sink);
     if (sink.Wants(1)) {
@@ -60,7 +60,7 @@ class LinearFunction : public Function {
   }
 
  private:
-  Tensor PreActivationGradient(const Tensor& dy, GradientSink&) {
+  Tensor PreActivationGradient(const Tensor& dy) {
     if (options_.activation == Activation::kNone) return dy;
     const Tensor dpre = dy.unique() ? dy : NewLike(dy);
     if (!dpre.ok()) return dpre;
@@ -77,7 +77,7 @@ class LinearFunction : public Function {
   }
 
   void BiasGradient(const Tensor& dpre, GradientSink& sink) {
-    const GradientSlot slot = sink.Slot(2);
+    const GradientSlot slot = sink.WideSlot(2);
     if (!slot.tensor.ok()) return;
     ColumnSumArgs args;
     args.x = dpre.data();
@@ -92,13 +92,13 @@ class LinearFunction : public Function {
 
   // dx (+)= dpre w^T.
   void InputGradient(const Tensor& dpre, GradientSink& sink) {
-    const GradientSlot slot = sink.Slot(0);
+    const GradientSlot slot = sink.WideSlot(0);
     if (!slot.tensor.ok()) return;
     MatMulArgs args;
     args.a = dpre.data();
     args.b = w_.data();
     args.c = slot.tensor.data();
-    args.m = Rows(dpre);
+    args.m = Rows(x_);
     args.n = x_.shape().dim(-1);
     args.k = dpre.shape().dim(-1);
     args.transpose_b = !options_.weight_is_out_in;
