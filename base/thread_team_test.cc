@@ -1,5 +1,7 @@
 #include "armature/base/thread_team.h"
 
+#include <pthread.h>
+
 #include <numeric>
 #include <vector>
 
@@ -54,6 +56,23 @@ TEST(ThreadTeam, ManyLoopsWithPausesBetweenThem) {
     if (round % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   EXPECT_EQ(sum, 2 * (1999 * 2000 / 2));
+}
+
+TEST(ThreadTeam, IsSmallerWhereTheSystemRefusesThreads) {
+  // Threads whose stacks fit no address space.
+  pthread_attr_t normal, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&normal), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 48), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  ThreadTeam team(4);
+  ASSERT_EQ(pthread_setattr_default_np(&normal), 0);
+  pthread_attr_destroy(&normal);
+  pthread_attr_destroy(&huge);
+  EXPECT_EQ(team.size(), 1);
+  int64_t sum = 0;
+  team.ParallelFor(10, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  EXPECT_EQ(sum, 10);
 }
 
 }  // namespace
