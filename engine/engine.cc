@@ -52,7 +52,7 @@ absl::Status Engine::Impl::Build() {
   options.read_only = checkpoint.read_only();
   ARMATURE_ASSIGN_OR_RETURN(
       checkpointer_, Checkpointer::Open(*environment_.files, checkpoint.directory(), std::move(options)),
-      "checkpoint.directory");
+      "checkpoint.directory ", checkpoint.directory());
   return absl::OkStatus();
 }
 

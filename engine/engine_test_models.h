@@ -2,6 +2,7 @@
 #ifndef ARMATURE_ENGINE_ENGINE_TEST_MODELS_H_
 #define ARMATURE_ENGINE_ENGINE_TEST_MODELS_H_
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "armature/layers/block.h"
 #include "armature/models/gpt2.h"
 #include "armature/tensor/ops/elementwise.h"
+#include "armature/tensor/tape.h"
 
 namespace armature {
 
@@ -47,6 +49,51 @@ inline Batch ScaleBatch(const std::vector<float>& x) {
   Batch batch;
   batch.fields.push_back({"x", *Array::FromValues<float>({static_cast<int64_t>(x.size()), 1}, x)});
   return batch;
+}
+
+// Lets its input through, and calls `hook` on the way forward and on the way back. An error fails the pass.
+class HookBlock : public Block {
+ public:
+  enum class Pass { kForward, kBackward };
+  using Hook = std::function<absl::Status(Pass)>;
+
+  explicit HookBlock(Hook hook) : hook_(std::move(hook)) {}
+  Activations Forward(Context& context, const Activations& in) const override {
+    const absl::Status status = hook_(Pass::kForward);
+    if (!status.ok()) return {Tensor::Failed(status)};
+    Activations out = {in[0].Detach()};
+    if (context.tape() != nullptr) {
+      context.tape()->Record(std::make_unique<Recorded>(hook_), in, absl::MakeSpan(out));
+    }
+    return out;
+  }
+  BlockCost Cost(int64_t, int64_t) const override { return {}; }
+
+ private:
+  class Recorded : public Function {
+   public:
+    explicit Recorded(Hook hook) : hook_(std::move(hook)) {}
+    absl::string_view name() const override { return "Hook"; }
+    void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
+      sink.Fail(hook_(Pass::kBackward));
+      sink.Add(0, grads_out[0]);
+    }
+
+   private:
+    const Hook hook_;
+  };
+
+  const Hook hook_;
+};
+
+// `model` with a HookBlock before block `block`.
+inline absl::StatusOr<Model> WithHook(absl::StatusOr<Model> model, int block, HookBlock::Hook hook) {
+  if (!model.ok()) return model;
+  model->blocks.insert(model->blocks.begin() + block,
+                       [hook](ModuleBuilder) -> absl::StatusOr<std::unique_ptr<Block>> {
+                         return std::make_unique<HookBlock>(hook);
+                       });
+  return model;
 }
 
 // A GPT-2 of some thousand parameters.
