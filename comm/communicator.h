@@ -7,25 +7,25 @@
 // The verbs, their argument order and their in-place rules are NCCL's. A group of one rank is a real one:
 // collectives copy, so no caller needs to ask for size() > 1.
 //
-// Backends: MakeInprocGroup (comm/inproc/), Connect (comm/process_group.h: shared memory on one host, Gloo
-// between hosts), ConnectNccl (comm/nccl/).
+// Backends: MakeInprocGroup (comm/inproc/), ConnectProcesses (comm/process_group.h: shared memory on one
+// host, Gloo between hosts), ConnectNccl (comm/nccl/).
 //
-//   | state  | verbs                                      | Abort    | Split       | Shrink    | destroy |
-//   |--------|--------------------------------------------|----------|-------------|-----------|-----------------------|
-//   | open   | run; an error other than InvalidArgument → failed | → failed | ok   | ok        | peers that
-//   still need this rank get Unavailable | | failed | return the error that failed the group     | no effect
-//   | that error | ok        | ok                    |
+//   | state  | verbs                            | Abort     | Split      | Shrink | destroy |
+//   |--------|----------------------------------|-----------|------------|--------|--------------------------|
+//   | open   | run; an error → failed, unless   | → failed  | ok         | ok     | cancels unfinished work;
+//   | |        | it is InvalidArgument            |           |            |        | peers that still need |
+//   |        |                                  |           |            |        | this rank: Unavailable |
+//   | failed | return what failed the group     | no effect | that error | ok     | ok |
 //
 // Errors, from every verb's Wait:
 //   InvalidArgument   ranks disagree on verb, count, dtype, reduction or root, or one rank's arguments are
-//   wrong in
-//                     themselves: every rank gets the same message, which names both sides. No data has
-//                     moved, and the group stays open.
+//                     wrong in themselves: every rank gets the same message, which names both sides. No data
+//                     has moved, and the group stays open.
 //   DeadlineExceeded  a rank did not take part in time; names the ranks that were missing.
 //   Unavailable       a rank died or was destroyed; names it.
 //   Cancelled         a rank called Abort; has its rank, code and text.
-// A deadline is the earlier of Wait's and the group's own timeout, which runs from the start of the
-// operation.
+//
+// A deadline is the earlier of Wait's and the group's own timeout, which runs from the operation's start.
 #ifndef ARMATURE_COMM_COMMUNICATOR_H_
 #define ARMATURE_COMM_COMMUNICATOR_H_
 

@@ -1,8 +1,7 @@
 // The promises that every backend of Communicator keeps, as tests. A backend's test links :conformance and
 // says how to make a group:
 //
-//   INSTANTIATE_TEST_SUITE_P(Inproc, CommunicatorConformance, ::testing::Values(ConformanceBackend{...}),
-//   BackendName);
+//   INSTANTIATE_TEST_SUITE_P(Inproc, CommunicatorConformance, ::testing::Values(backend), BackendName);
 #ifndef ARMATURE_COMM_CONFORMANCE_H_
 #define ARMATURE_COMM_CONFORMANCE_H_
 

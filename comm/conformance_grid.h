@@ -1,8 +1,8 @@
 // Right values of every verb, for every backend: verb x dtype x reduction x root x count x in place, for one
 // world size at a time, against a reference that works on doubles.
 //
-//   INSTANTIATE_TEST_SUITE_P(Inproc, CommunicatorGrid, ::testing::ValuesIn(GridCases({...}, {1, 2, 4})),
-//   GridName);
+//   const auto cases = ::testing::ValuesIn(GridCases(backend, {1, 2, 4}));
+//   INSTANTIATE_TEST_SUITE_P(Inproc, CommunicatorGrid, cases, GridName);
 #ifndef ARMATURE_COMM_CONFORMANCE_GRID_H_
 #define ARMATURE_COMM_CONFORMANCE_GRID_H_
 

@@ -1,8 +1,9 @@
 // Mesh: the ranks of a training as a grid, world = pipeline x data x context x tensor, tensor fastest: the
 // ranks that talk most are neighbours. Expert parallelism folds into data.
 //
-//   ARMATURE_ASSIGN_OR_RETURN(auto mesh, Mesh::Create({/*pipeline=*/2, /*data=*/2, 1, /*tensor=*/2},
-//   std::move(world))); mesh->axis(Axis::kTensor).AllReduce(view, ReduceOp::kSum);
+//   const MeshShape shape = {/*pipeline=*/2, /*data=*/2, /*context=*/1, /*tensor=*/2};
+//   ARMATURE_ASSIGN_OR_RETURN(auto mesh, Mesh::Create(shape, std::move(world)));
+//   mesh->axis(Axis::kTensor).AllReduce(view, ReduceOp::kSum);
 //
 // Rank 5 of the mesh above has pipeline 1, data 0, context 0, tensor 1.
 #ifndef ARMATURE_COMM_MESH_H_

@@ -1,8 +1,8 @@
 // OnRanks: tests that play all ranks of a group, each on a thread of its own.
 //
 //   ASSERT_OK_AND_ASSIGN(RankList ranks, MakeInprocGroup(4));
-//   EXPECT_THAT(OnRanks(ranks, [](Communicator& comm) { return comm.Barrier(absl::InfiniteFuture()); }),
-//   Each(IsOk()));
+//   const auto meet = [](Communicator& comm) { return comm.Barrier(absl::InfiniteFuture()); };
+//   EXPECT_THAT(OnRanks(ranks, meet), Each(IsOk()));
 #ifndef ARMATURE_COMM_ON_RANKS_H_
 #define ARMATURE_COMM_ON_RANKS_H_
 

@@ -4,9 +4,8 @@
 // backend that runs on CPUs and whatever the timing. f16 and bf16 accumulate in f32 and round once.
 //
 //   SUM, PROD   of integers wrap around
-//   AVG         is SUM divided by the number of ranks; of integers it truncates toward zero. The sum before
-//   the
-//               division is exact for u8 and i32 and wraps for i64
+//   AVG         is SUM divided by the number of ranks; of integers it truncates toward zero. The sum is exact
+//               for u8 and i32 and wraps for i64
 //   MIN, MAX    of a NaN are NaN, whichever rank holds it
 //   bool        SUM and MAX are "any", PROD, MIN and AVG are "all" (AVG truncates)
 #ifndef ARMATURE_COMM_REDUCE_OP_H_

@@ -1,15 +1,13 @@
 // How a process learns its place in the world, and finds the store through which the ranks meet.
 //
-//   | launcher     | rank                  | size                  | place on the host           | meeting
-//   point
-//   |--------------|-----------------------|-----------------------|-----------------------------|---------------------
-//   | torchrun,    | RANK                  | WORLD_SIZE            | LOCAL_RANK                  |
-//   MASTER_ADDR, | armature     |                       |                       | | MASTER_PORT | launch | |
-//   |                             | | Open MPI     | OMPI_COMM_WORLD_RANK  | OMPI_COMM_WORLD_SIZE  |
-//   OMPI_COMM_WORLD_LOCAL_RANK  | as above, or this |              |                       | | | host if all
-//   are on it | Slurm (srun) | SLURM_PROCID          | SLURM_STEP_NUM_TASKS  | SLURM_LOCALID               |
-//   as above, or the |              |                       |                       | | step's first node |
-//   none         | 0                     | 1                     | 0                           | inproc
+//   | launcher         | rank, size, place on the host                       | meeting point |
+//   |------------------|-----------------------------------------------------|-------------------------------|
+//   | torchrun,        | RANK, WORLD_SIZE, LOCAL_RANK                        | MASTER_ADDR, MASTER_PORT | |
+//   armature launch  |                                                     |                               |
+//   | Open MPI         | OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK            | as above; else this host, if |
+//   |                  |                                                     | all ranks are on it | | Slurm
+//   (srun)     | SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID   | as above; else the step's     | | | |
+//   first node                    | | none             | 0, 1, 0 | inproc                        |
 //
 // ARMATURE_RENDEZVOUS, if set, is the meeting point under every launcher: "tcp://host:port" or
 // "file:///folder". A port that nobody gives is made from the job's number. If torchrun's agent keeps

@@ -16,11 +16,11 @@
 // Sends and receives form a line of their own: they wait for their partner, never for a collective before
 // them.
 //
-//   | state    | Start     | Wait(deadline)                                              | destroy |
-//   |----------|-----------|-------------------------------------------------------------|---------------------|
-//   | accepted | → running | runs it here → done                                         | as Start | |
-//   running  | no effect | until done, or the deadline: then the group fails → done    | the result is lost |
-//   | done     | no effect | the result, at once, any number of times                    | ok |
+//   | state    | Start     | Wait(deadline)                                     | destroy            |
+//   |----------|-----------|----------------------------------------------------|--------------------|
+//   | accepted | → running | runs it here → done                                | as Start           |
+//   | running  | no effect | until done; at the deadline the group fails → done | the result is lost |
+//   | done     | no effect | the result, at once, any number of times           | ok                 |
 //
 // Memory: the buffers must live, and must not be touched, until the operation is done. A failed operation is
 // done: no peer reads or writes the buffers after Wait returns, and their contents are unspecified.

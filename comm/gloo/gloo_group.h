@@ -6,13 +6,13 @@
 //
 //   verb            sends                    receives               rounds of messages
 //   all-reduce      2 S (P-1)/P              2 S (P-1)/P            2 ceil(S/C): scatter parts, gather sums
-//   reduce          S (P-1)/P + S/P          S (P-1)/P (root 2x)    2 ceil(S/C)
+//   reduce          S (root: less S/P)       S (P-1)/P (root 2x)    2 ceil(S/C)
 //   reduce-scatter  S (P-1)/P                S (P-1)/P              ceil(S/C)
 //   all-gather      S (P-1)/P                S (P-1)/P              1
 //   all-to-all      S (P-1)/P                S (P-1)/P              1
-//   broadcast       S (root), S (P-2)/P      S                      2: scatter parts, gather them (above 64
-//   KiB, P > 2)
-//                   S (P-1) (root)           S                      1 (else)
+//   broadcast       2 S (P-1)/P (root),      S (not root)           2: scatter parts, gather them;
+//                   S (P-2)/P (others)                              above 64 KiB and P > 2
+//                   S (P-1) (root)           S (not root)           1, else
 //   gather          S/P (not root)           S (P-1)/P (root)       1
 //   scatter         S (P-1)/P (root)         S/P (not root)         1
 //

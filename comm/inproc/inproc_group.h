@@ -8,8 +8,9 @@
 // and S bytes of the whole, each rank
 //
 //   verb            reads from peers   writes to peers    steps
-//   all-reduce      S (P-1)/P          S (P-1)/P          2      reduces its part of all buffers, into all
-//   buffers reduce          S (P-1)/P          S/P (not root)     2 reduce-scatter  S (P-1)/P          0 2
+//   all-reduce      S (P-1)/P          S (P-1)/P          2      reduces its part of all, into all
+//   reduce          S (P-1)/P          S/P (not root)     2
+//   reduce-scatter  S (P-1)/P          0                  2
 //   all-gather      S (P-1)/P          0                  2
 //   all-to-all      S (P-1)/P          0                  2
 //   broadcast       S (not root)       0                  2

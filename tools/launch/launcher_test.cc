@@ -64,6 +64,14 @@ TEST(Launch, GivesEachProcessItsPlaceAndPrefixesItsLines) {
   }
 }
 
+TEST(Launch, ItsProcessesFormAGroup) {
+  ASSERT_OK_AND_ASSIGN(Ran ran, RunScript("exec comm/process_worker", Processes(4)));
+  EXPECT_EQ(ran.result.exit_code, 0) << ran.output;
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_THAT(ran.output, HasSubstr(absl::StrCat("[", rank, "] rank ", rank, " of 4 under torchrun: ok")));
+  }
+}
+
 TEST(Launch, ReportsTheFirstThatFailsAndEndsTheOthers) {
   const absl::Time start = absl::Now();
   ASSERT_OK_AND_ASSIGN(Ran ran, RunScript("test $RANK = 1 && exit 7; exec sleep 60", Processes(3)));
