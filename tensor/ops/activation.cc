@@ -60,7 +60,7 @@ class SoftmaxFunction : public Function {
 
 Tensor Activate(const Tensor& x, Activation activation) {
   if (!x.ok()) return Tensor::Failed(x.status());
-  if (!IsFloat(x.dtype())) return Invalid("Activate: x is ", Name(x.dtype()), ", a float dtype is needed");
+  if (!IsFloat(x.dtype())) return Invalid("Activate: x ", Describe(x), ": a float dtype is needed");
   Tensor y = NewLike(x);
   if (!y.ok()) return y;
   BiasActivationArgs args;
@@ -79,8 +79,7 @@ Tensor Activate(const Tensor& x, Activation activation) {
 Tensor Softmax(const Tensor& x) {
   if (!x.ok()) return Tensor::Failed(x.status());
   if (!IsFloat(x.dtype()) || x.shape().rank() < 1) {
-    return Invalid("Softmax: x ", x.shape().ToString(), " ", Name(x.dtype()),
-                   ": a float tensor [..., n] is needed");
+    return Invalid("Softmax: x ", Describe(x), ": a float tensor [..., n] is needed");
   }
   Tensor y = NewLike(x);
   if (!y.ok()) return y;

@@ -86,9 +86,8 @@ absl::Status ApplyOptions(const AttentionOptions& options, AttentionShape& shape
     const Shape q{shape.batch, shape.q_len}, kv{shape.batch, shape.kv_len};
     if (options.q_segments.shape() != q || options.kv_segments.shape() != kv ||
         options.q_segments.dtype() != DType::kI32 || options.kv_segments.dtype() != DType::kI32) {
-      return absl::InvalidArgumentError(absl::StrCat(kName, ": segments ",
-                                                     options.q_segments.shape().ToString(), " and ",
-                                                     options.kv_segments.shape().ToString(), ", i32 ",
+      return absl::InvalidArgumentError(absl::StrCat(kName, ": segments ", Describe(options.q_segments),
+                                                     " and ", Describe(options.kv_segments), ", i32 ",
                                                      q.ToString(), " and ", kv.ToString(), " are needed"));
     }
     shape.q_segments = static_cast<const int32_t*>(options.q_segments.data());
@@ -145,8 +144,8 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
       options.heads % kv_heads != 0 || !IsFloat(q.dtype()) || k.dtype() != q.dtype() ||
       v.dtype() != q.dtype()) {
     return Invalid(
-        kName, ": q ", q.shape().ToString(), ", k ", k.shape().ToString(), ", v ", v.shape().ToString(), ", ",
-        options.heads, " heads, ", kv_heads, " key heads: q [batch, queries, heads, dim], k and v ",
+        kName, ": q ", Describe(q), ", k ", Describe(k), ", v ", Describe(v), ", ", options.heads, " heads, ",
+        kv_heads, " key heads: q [batch, queries, heads, dim], k and v ",
         "[batch, keys, kv_heads, dim] of one float dtype and heads divisible by kv_heads are needed");
   }
   AttentionShape shape;
@@ -174,7 +173,7 @@ Tensor SelfAttention(const Tensor& qkv, const AttentionOptions& options) {
   if (qkv.shape().rank() != 3 || options.heads < 1 || options.heads % kv_heads != 0 ||
       qkv.shape().dim(2) % parts != 0 || !IsFloat(qkv.dtype())) {
     return Invalid(
-        "SelfAttention: qkv ", qkv.shape().ToString(), " with ", options.heads, " heads and ", kv_heads,
+        "SelfAttention: qkv ", Describe(qkv), " with ", options.heads, " heads and ", kv_heads,
         " key heads: [batch, positions, (heads + 2 kv_heads) * dim] and heads divisible by kv_heads needed");
   }
   AttentionShape shape;

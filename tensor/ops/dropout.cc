@@ -53,11 +53,10 @@ Tensor Dropout(const Tensor& x, const Tensor& residual, double p, const RandomRe
                     x.num_elements() == x.shape().dim(0) * region.rows * region.cols &&
                     (!residual.valid() || (residual.shape() == x.shape() && residual.dtype() == x.dtype()));
   if (!fits || !(p >= 0 && p <= 1)) {
-    return Invalid(
-        kName, ": x ", x.shape().ToString(), " ", Name(x.dtype()),
-        residual.valid() ? absl::StrCat(", residual ", residual.shape().ToString()) : std::string(), ", p ",
-        p, ", region of ", region.rows, " x ", region.cols,
-        " a sample: a float x [samples, ...] of the region's size and p in [0, 1] are needed");
+    return Invalid(kName, ": x ", Describe(x),
+                   residual.valid() ? absl::StrCat(", residual ", Describe(residual)) : std::string(), ", p ",
+                   p, ", region of ", region.rows, " x ", region.cols,
+                   " a sample: a float x [samples, ...] of the region's size and p in [0, 1] are needed");
   }
   if (p == 0) return residual.valid() ? Add(residual, x) : x;
   Tensor y = NewLike(x);

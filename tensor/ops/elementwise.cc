@@ -13,9 +13,14 @@ absl::Status CheckPair(absl::string_view name, const Tensor& a, const Tensor& b,
   const absl::Status status = FirstError({&a, &b});
   if (!status.ok()) return status;
   if (shapes_fit && a.dtype() == b.dtype() && IsFloat(a.dtype())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ": ", a.shape().ToString(), " ", Name(a.dtype()),
-                                                 " and ", b.shape().ToString(), " ", Name(b.dtype()),
-                                                 " don't fit"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": ", Describe(a), " and ", Describe(b), " don't fit"));
+}
+
+absl::Status CheckFloat(absl::string_view name, const Tensor& x) {
+  if (!x.ok()) return x.status();
+  if (IsFloat(x.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ": x ", Describe(x), ": a float dtype is needed"));
 }
 
 class AddFunction : public Function {
@@ -209,7 +214,7 @@ Tensor AddBroadcast(const Tensor& x, const Tensor& b) {
 }
 
 Tensor Scale(const Tensor& x, double factor) {
-  absl::Status status = CheckPair("Scale", x, x, true);
+  absl::Status status = CheckFloat("Scale", x);
   if (!status.ok()) return Tensor::Failed(status);
   Tensor y = NewLike(x);
   if (!y.ok()) return y;
@@ -236,7 +241,7 @@ Tensor Multiply(const Tensor& a, const Tensor& b) {
 }
 
 Tensor Sum(const Tensor& x) {
-  absl::Status status = CheckPair("Sum", x, x, true);
+  absl::Status status = CheckFloat("Sum", x);
   if (!status.ok()) return Tensor::Failed(status);
   Tensor y = NewLike(x, Shape(), StatisticsDType(x.dtype()));
   if (!y.ok()) return y;
@@ -262,7 +267,7 @@ Tensor Cast(const Tensor& x, DType dtype) {
   if (!x.ok()) return Tensor::Failed(x.status());
   if (x.dtype() == dtype) return x;
   if (!IsFloat(x.dtype()) || !IsFloat(dtype)) {
-    return Invalid("Cast: ", Name(x.dtype()), " to ", Name(dtype), ": both must be float dtypes");
+    return Invalid("Cast: x ", Describe(x), " to ", Name(dtype), ": both must be float dtypes");
   }
   Tensor y = NewLike(x, x.shape(), dtype);
   if (!y.ok()) return y;

@@ -50,8 +50,7 @@ Tensor Embedding(const Tensor& table, const Tensor& ids, int64_t first_row) {
   if (!status.ok()) return Tensor::Failed(status);
   if (table.shape().rank() != 2 || !IsFloat(table.dtype()) || ids.dtype() != DType::kI32 ||
       ids.shape().rank() >= Shape::kMaxRank) {
-    return Invalid(kName, ": table ", table.shape().ToString(), " ", Name(table.dtype()), ", ids ",
-                   ids.shape().ToString(), " ", Name(ids.dtype()),
+    return Invalid(kName, ": table ", Describe(table), ", ids ", Describe(ids),
                    ": a float table [rows, n] and i32 ids are needed");
   }
   std::vector<int64_t> dims(ids.shape().dims().begin(), ids.shape().dims().end());

@@ -126,11 +126,9 @@ absl::Status Check(const Tensor& x, const Tensor& w, const Tensor& b, const Line
     }
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      kName, ": x ", x.shape().ToString(), " ", Name(x.dtype()), ", w ", w.shape().ToString(), " ",
-      Name(w.dtype()),
-      has_bias ? absl::StrCat(", b ", b.shape().ToString(), " ", Name(b.dtype())) : std::string(),
-      " do not fit: x [..., in], w ", options.weight_is_out_in ? "[out, in]" : "[in, out]",
-      ", b [out] of one float dtype are needed"));
+      kName, ": x ", Describe(x), ", w ", Describe(w),
+      has_bias ? absl::StrCat(", b ", Describe(b)) : std::string(), " do not fit: x [..., in], w ",
+      options.weight_is_out_in ? "[out, in]" : "[in, out]", ", b [out] of one float dtype are needed"));
 }
 
 }  // namespace

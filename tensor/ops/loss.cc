@@ -62,9 +62,8 @@ Tensor CrossEntropy(const Tensor& logits, const Tensor& targets, const CrossEntr
   const int64_t stride = fits ? logits.shape().dim(-1) : 0;
   const int64_t classes = options.classes == 0 ? stride : options.classes;
   if (!fits || classes < 0 || classes > stride || !(options.smoothing >= 0 && options.smoothing < 1)) {
-    return Invalid(kName, ": logits ", logits.shape().ToString(), " ", Name(logits.dtype()), ", targets ",
-                   targets.shape().ToString(), " ", Name(targets.dtype()), ", classes ", classes,
-                   ", smoothing ", options.smoothing,
+    return Invalid(kName, ": logits ", Describe(logits), ", targets ", Describe(targets), ", classes ",
+                   classes, ", smoothing ", options.smoothing,
                    ": float logits [..., n], i32 targets [...], classes <= n and smoothing in [0, 1) ",
                    "are needed");
   }

@@ -84,9 +84,8 @@ Tensor Norm(absl::string_view name, const Tensor& x, const Tensor& weight, const
                     (!bias.valid() || bias.shape() == weight.shape()) && IsFloat(x.dtype()) &&
                     weight.dtype() == x.dtype() && (!bias.valid() || bias.dtype() == x.dtype());
   if (!fits) {
-    return Invalid(name, ": x ", x.shape().ToString(), " ", Name(x.dtype()), " and weight ",
-                   weight.shape().ToString(), " ", Name(weight.dtype()),
-                   bias.valid() ? absl::StrCat(" and bias ", bias.shape().ToString()) : std::string(),
+    return Invalid(name, ": x ", Describe(x), " and weight ", Describe(weight),
+                   bias.valid() ? absl::StrCat(" and bias ", Describe(bias)) : std::string(),
                    ": x [..., n], weight and bias [n] of one float dtype are needed");
   }
   const Shape per_row{x.shape().num_rows()};

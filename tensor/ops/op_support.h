@@ -3,6 +3,7 @@
 #define ARMATURE_TENSOR_OPS_OP_SUPPORT_H_
 
 #include <initializer_list>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,7 +23,12 @@ inline absl::Status FirstError(std::initializer_list<const Tensor*> inputs) {
   return absl::OkStatus();
 }
 
-// A failed tensor: "Linear: x [2, 3] and w [4, 5] ...".
+// "[2, 3] f32": a tensor in an error's message.
+inline std::string Describe(const Tensor& tensor) {
+  return absl::StrCat(tensor.shape().ToString(), " ", Name(tensor.dtype()));
+}
+
+// A failed tensor: "Linear: x [2, 3] f32, w [4, 5] f32 ...".
 template <typename... Parts>
 Tensor Invalid(const Parts&... parts) {
   return Tensor::Failed(absl::InvalidArgumentError(absl::StrCat(parts...)));
