@@ -9,7 +9,8 @@ namespace armature {
 // Drops elements with probability p in training, scaling the others by 1 / (1 - p); the identity otherwise.
 // Masks do not depend on the layout of ranks or microbatches.
 //
-// Shapes:  x [samples, positions, n] -> x's
+// Shapes:  x [samples, ..., n] -> x's
+// Errors:  InvalidArgument if x has fewer than two dimensions; those of ops::Dropout.
 // Reference: Srivastava et al., "Dropout" (2014).
 class Dropout {
  public:

@@ -29,8 +29,9 @@ class SinkTarget : public GradientTarget {
 
 class RecomputeFunction : public Function {
  public:
-  RecomputeFunction(const Context& context, Activations in, const Block& block)
-      : context_(context), in_(std::move(in)), block_(block) {}
+  // `same_as[i]` is the first input that is the same value as input i.
+  RecomputeFunction(const Context& context, Activations in, std::vector<size_t> same_as, const Block& block)
+      : context_(context), in_(std::move(in)), same_as_(std::move(same_as)), block_(block) {}
 
   absl::string_view name() const override { return "Recompute"; }
   absl::InlinedVector<Tensor, 4> saved() const override { return {in_.begin(), in_.end()}; }
@@ -43,7 +44,14 @@ class RecomputeFunction : public Function {
     Activations in;
     for (size_t i = 0; i < in_.size(); ++i) {
       targets.emplace_back(sink, static_cast<int>(i));
-      in.push_back(sink.Wants(static_cast<int>(i)) ? tape.Watch(in_[i], &targets[i]) : in_[i]);
+      if (!sink.Wants(static_cast<int>(i))) {
+        in.push_back(in_[i]);
+      } else if (same_as_[i] < i) {
+        // One leaf for one value: its uses add up in the order in which they would without recomputation.
+        in.push_back(in[same_as_[i]].Reshape(in_[i].shape()));
+      } else {
+        in.push_back(tape.Watch(in_[i], &targets[i]));
+      }
     }
     const Activations out = block_.Forward(context, in);
     in.clear();
@@ -62,8 +70,19 @@ class RecomputeFunction : public Function {
  private:
   const Context context_;
   const Activations in_;
+  const std::vector<size_t> same_as_;
   const Block& block_;
 };
+
+std::vector<size_t> FirstOfTheSameValue(const Activations& in) {
+  std::vector<size_t> first;
+  for (size_t i = 0; i < in.size(); ++i) {
+    size_t j = 0;
+    while (j < i && (in[j].tape() != in[i].tape() || in[j].tape_value() != in[i].tape_value())) ++j;
+    first.push_back(j);
+  }
+  return first;
+}
 
 }  // namespace
 
@@ -77,8 +96,9 @@ Activations Recompute(Context& context, const Activations& in, const Block& bloc
   for (const Tensor& tensor : out) {
     if (!tensor.ok()) return out;
   }
-  tape->Record(std::make_unique<RecomputeFunction>(forward, std::move(detached), block), in,
-               absl::MakeSpan(out));
+  tape->Record(
+      std::make_unique<RecomputeFunction>(forward, std::move(detached), FirstOfTheSameValue(in), block), in,
+      absl::MakeSpan(out));
   return out;
 }
 
