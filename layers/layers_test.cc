@@ -135,7 +135,7 @@ TEST_F(LayersTest, PositionsNeedASequence) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[2]")));
 }
 
-// P01: a parameter that is used twice gets the sum of both, once.
+// A parameter that is used twice gets the sum of both, once.
 TEST_F(LayersTest, ATiedTableGetsTheSumOfBothUses) {
   const Embedding tokens(Builder().Scope("wte"), 3, 2);
   const TiedHead head(Builder(), "wte.weight", 3, 2);

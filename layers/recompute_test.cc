@@ -136,7 +136,7 @@ class RecomputeTest : public ::testing::Test {
   Tensor x_;
 };
 
-// K07: two layers with dropout .5, checkpointing on and off.
+// Two layers with dropout .5, checkpointing on and off.
 TEST_F(RecomputeTest, GradientsHaveTheSameBitsWithDropoutOn) {
   ExpectSameBits([](const Tensor& x, const auto& run) { return run(1, run(0, {x}))[0]; });
 }

@@ -95,7 +95,7 @@ TEST_F(OpsValues, HugeLogitsGiveFiniteLosses) {
   EXPECT_THAT(ToDoubles(ops::Softmax(Make({1, 3}, {3e38, 3e38, -3e38}))), ElementsAre(.5, .5, 0));
 }
 
-// K01: two queries, of which the second sees no key.
+// Two queries, of which the second sees no key.
 TEST_F(OpsValues, AQueryWithoutKeysLeavesTheOthersAlone) {
   std::vector<std::vector<double>> results[2];
   for (int64_t queries : {1, 2}) {
@@ -157,7 +157,6 @@ TEST_F(OpsValues, FusedAttentionEqualsThatOfSeparateTensors) {
                                      Make({batch, positions, kv_heads, dim}, v), options)));
 }
 
-// K05.
 TEST_F(OpsValues, LayerNormOfLargeAndOfConstantRows) {
   const Tensor one = Make({4}, {1, 1, 1, 1}), zero = Make({4}, {0, 0, 0, 0});
   EXPECT_THAT(ToDoubles(ops::LayerNorm(Make({1, 4}, {40000, 40001, 40002, 40003}), one, zero)),
@@ -166,7 +165,6 @@ TEST_F(OpsValues, LayerNormOfLargeAndOfConstantRows) {
   EXPECT_THAT(ToDoubles(ops::LayerNorm(Make({1, 256}, constant), Make({256}, ones), Tensor())), Each(0.0));
 }
 
-// K06.
 TEST_F(OpsValues, GeluInBothForms) {
   const Tensor x = Make({3}, {1, 3, -1});
   EXPECT_THAT(ToDoubles(ops::Activate(x, Activation::kGeluErf)),
@@ -183,7 +181,6 @@ TEST_F(OpsValues, GeluInBothForms) {
   }
 }
 
-// K07.
 TEST_F(OpsValues, DropoutOfNothingIsTheIdentityAndOfAllGivesZeros) {
   RandomRegion region;
   region.cols = region.global_cols = 4;
