@@ -30,7 +30,7 @@
 #include "armature/checkpoint/retention.h"
 #include "armature/checkpoint/save_handle.h"
 #include "armature/checkpoint/shard.h"
-#include "armature/checkpoint/sharded_array.h"
+#include "armature/tensor/sharded_array.h"
 #include "armature/checkpoint/train_state.pb.h"
 
 namespace armature {

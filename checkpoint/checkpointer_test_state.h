@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "armature/checkpoint/sharded_array.h"
+#include "armature/tensor/sharded_array.h"
 #include "armature/checkpoint/train_state.pb.h"
 
 namespace armature {

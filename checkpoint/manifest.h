@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "armature/checkpoint/manifest.pb.h"
-#include "armature/checkpoint/slice.h"
+#include "armature/tensor/slice.h"
 #include "armature/tensor/shape.h"
 
 namespace armature {

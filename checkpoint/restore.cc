@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "armature/base/status_macros.h"
-#include "armature/checkpoint/convert.h"
+#include "armature/tensor/convert.h"
 #include "armature/checkpoint/manifest.h"
 
 namespace armature {

@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "armature/checkpoint/manifest.pb.h"
 #include "armature/checkpoint/shard.h"
-#include "armature/checkpoint/sharded_array.h"
+#include "armature/tensor/sharded_array.h"
 
 namespace armature {
 

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "armature/base/file_system.h"
 #include "armature/checkpoint/manifest.pb.h"
-#include "armature/checkpoint/slice.h"
+#include "armature/tensor/slice.h"
 
 namespace armature {
 

@@ -203,20 +203,42 @@ struct Tile {
 };
 
 template <class Op, class T>
+void CombineTwo(const T* left, const T* right, T* to, size_t count) {
+  if constexpr (std::is_same<Op, MultiplyOp>() && (sizeof(T) == 1 || std::is_same<T, int64_t>())) {
+    CombineProduct(left, right, to, count);
+  } else {
+    Combine<Op, T>(left, right, to, count);
+  }
+}
+
+// How many of `n` > 1 sources the left half of the tree has: the largest power of two below n.
+size_t LeftHalf(size_t n) {
+  size_t half = 1;
+  while (half * 2 < n) half *= 2;
+  return half;
+}
+
+// Where the reduction of `n` sources lies: one source stays where it is, more go to `buffer`.
+template <class Op, class T>
+const T* ReduceTree(const void* const* sources, size_t n, T* buffer, size_t count) {
+  if (n == 1) return static_cast<const T*>(sources[0]);
+  const size_t half = LeftHalf(n);
+  alignas(64) T right_buffer[8192 / sizeof(T)];
+  const T* left = ReduceTree<Op>(sources, half, buffer, count);
+  const T* right = ReduceTree<Op>(sources + half, n - half, right_buffer, count);
+  CombineTwo<Op>(left, right, buffer, count);
+  return buffer;
+}
+
+template <class Op, class T>
 void ReduceAsStored(const Tile& tile) {
   T* out = static_cast<T*>(tile.target);
-  alignas(64) T partial[8192 / sizeof(T)];
-  const T* left = static_cast<const T*>(tile.sources[0]);
-  for (size_t s = 1; s < tile.num_sources; ++s) {
-    T* to = s + 1 == tile.num_sources ? out : partial;
-    const T* right = static_cast<const T*>(tile.sources[s]);
-    if constexpr (std::is_same<Op, MultiplyOp>() && (sizeof(T) == 1 || std::is_same<T, int64_t>())) {
-      CombineProduct(left, right, to, tile.count);
-    } else {
-      Combine<Op, T>(left, right, to, tile.count);
-    }
-    left = to;
-  }
+  const size_t half = LeftHalf(tile.num_sources);
+  alignas(64) T left_buffer[8192 / sizeof(T)];
+  alignas(64) T right_buffer[8192 / sizeof(T)];
+  const T* left = ReduceTree<Op>(tile.sources, half, left_buffer, tile.count);
+  const T* right = ReduceTree<Op>(tile.sources + half, tile.num_sources - half, right_buffer, tile.count);
+  CombineTwo<Op>(left, right, out, tile.count);
   if constexpr (std::is_floating_point<T>()) {
     if (tile.average) Divide(out, static_cast<T>(tile.num_sources), tile.count);
   }

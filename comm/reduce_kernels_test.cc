@@ -111,6 +111,22 @@ TEST(ReduceInto, ProductsOfIntegersWrapAround) {
   EXPECT_THAT(Reduce<uint8_t>(DType::kU8, ReduceOp::kProd, {Bytes(9, 100), Bytes(9, 3)}), Each(44));
 }
 
+TEST(ReduceInto, SumsInABalancedTreeOverTheSources) {
+  // 2^24 + 1 is no f32: one after the other the ones would be lost, in pairs they are not.
+  const float big = 16777216.0f;
+  const std::vector<std::vector<float>> sources = {{big}, {0}, {1}, {1}, {1}, {1}, {1}, {1}};
+  std::vector<const void*> from;
+  for (const std::vector<float>& source : sources) from.push_back(source.data());
+  float sum = 0;
+  void* to = &sum;
+  ReduceInto(DType::kF32, ReduceOp::kSum, from, {&to, 1}, 1);
+  EXPECT_EQ(sum, big + 6);
+  ReduceInto(DType::kF32, ReduceOp::kSum, absl::MakeConstSpan(from).first(4), {&to, 1}, 1);
+  EXPECT_EQ(sum, big + 2);
+  ReduceInto(DType::kF32, ReduceOp::kSum, absl::MakeConstSpan(from).first(3), {&to, 1}, 1);
+  EXPECT_EQ(sum, big);  // ((0 1) 2): the one is lost
+}
+
 TEST(ReduceInto, TargetsMayBeSources) {
   std::vector<float> a(5000), b(5000);
   for (int i = 0; i < 5000; ++i) a[i] = i, b[i] = 2 * i;

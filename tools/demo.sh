@@ -17,4 +17,4 @@ fi
 echo '--- 200 characters of the trained model:'
 "$armature" sample --config=examples/kjv.textproto --prompt='In the beginning' --length=200
 echo "--- to go on where it stopped, with more steps:"
-echo "$armature train --config=examples/kjv.textproto --set max_steps=800"
+echo "$armature train --config=examples/kjv.textproto --set max_steps=2400 --set engine.learning_rate.total_steps=2400"

@@ -1,4 +1,4 @@
-#include "armature/checkpoint/slice.h"
+#include "armature/tensor/slice.h"
 
 #include <numeric>
 #include <vector>

@@ -1,11 +1,11 @@
-#include "armature/checkpoint/slice.h"
+#include "armature/tensor/slice.h"
 
 #include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "armature/checkpoint/convert.h"
+#include "armature/tensor/convert.h"
 
 namespace armature {
 namespace {

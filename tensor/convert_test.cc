@@ -1,4 +1,4 @@
-#include "armature/checkpoint/convert.h"
+#include "armature/tensor/convert.h"
 
 #include <cmath>
 #include <cstring>

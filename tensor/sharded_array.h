@@ -1,10 +1,10 @@
 // ShardedArray: a part of a tensor in some rank's memory, as checkpoints see it.
-#ifndef ARMATURE_CHECKPOINT_SHARDED_ARRAY_H_
-#define ARMATURE_CHECKPOINT_SHARDED_ARRAY_H_
+#ifndef ARMATURE_TENSOR_SHARDED_ARRAY_H_
+#define ARMATURE_TENSOR_SHARDED_ARRAY_H_
 
 #include <string>
 
-#include "armature/checkpoint/slice.h"
+#include "armature/tensor/slice.h"
 #include "armature/tensor/buffer.h"
 #include "armature/tensor/shape.h"
 
@@ -20,4 +20,4 @@ struct ShardedArray {
 
 }  // namespace armature
 
-#endif  // ARMATURE_CHECKPOINT_SHARDED_ARRAY_H_
+#endif  // ARMATURE_TENSOR_SHARDED_ARRAY_H_

@@ -1,7 +1,7 @@
 // A Slice is a box of a tensor: what one rank holds, and what one file stores. Any layout of slices can be
 // loaded into any other, because all that is needed is the part that two boxes share.
-#ifndef ARMATURE_CHECKPOINT_SLICE_H_
-#define ARMATURE_CHECKPOINT_SLICE_H_
+#ifndef ARMATURE_TENSOR_SLICE_H_
+#define ARMATURE_TENSOR_SLICE_H_
 
 #include <cstdint>
 #include <ostream>
@@ -56,4 +56,4 @@ void CopyShared(const Slice& from, DType from_dtype, const char* from_data, cons
 
 }  // namespace armature
 
-#endif  // ARMATURE_CHECKPOINT_SLICE_H_
+#endif  // ARMATURE_TENSOR_SLICE_H_

@@ -1,6 +1,6 @@
 // ConvertElements copies elements of one dtype to another, as loading a bf16 file into f32 weights does.
-#ifndef ARMATURE_CHECKPOINT_CONVERT_H_
-#define ARMATURE_CHECKPOINT_CONVERT_H_
+#ifndef ARMATURE_TENSOR_CONVERT_H_
+#define ARMATURE_TENSOR_CONVERT_H_
 
 #include <cstdint>
 
@@ -17,4 +17,4 @@ void ConvertElements(const char* from, DType from_dtype, char* to, DType to_dtyp
 
 }  // namespace armature
 
-#endif  // ARMATURE_CHECKPOINT_CONVERT_H_
+#endif  // ARMATURE_TENSOR_CONVERT_H_
