@@ -1,7 +1,7 @@
 #include "armature/checkpoint/checkpointer.h"
 
-#include <cstring>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,17 +29,21 @@ absl::StatusOr<std::vector<HostSlice>> ToHostSlices(absl::Span<const ShardedArra
   return slices;
 }
 
-// Lets the slices point into copies, which are returned.
-absl::StatusOr<std::vector<std::unique_ptr<char[]>>> CopyBytes(std::vector<HostSlice>& slices) {
+// Lets slice i, which is that of array i, point into a row-major copy of it. Returns the copies. Without
+// `all` only what does not lie row-major is copied.
+absl::StatusOr<std::vector<std::unique_ptr<char[]>>> CopyBytes(absl::Span<const ShardedArray> arrays,
+                                                               bool all, std::vector<HostSlice>& slices) {
   std::vector<std::unique_ptr<char[]>> copies;
-  for (HostSlice& slice : slices) {
-    if (!slice.primary || slice.bytes.empty()) continue;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    HostSlice& slice = slices[i];
+    if (!slice.primary || slice.bytes.empty() || (!all && arrays[i].strides.empty())) continue;
     std::unique_ptr<char[]> copy(new (std::nothrow) char[slice.bytes.size()]);
     if (copy == nullptr) {
       return absl::ResourceExhaustedError(
           absl::StrCat("no memory for a copy of tensor ", slice.name, ", ", slice.bytes.size(), " bytes"));
     }
-    std::memcpy(copy.get(), slice.bytes.data(), slice.bytes.size());
+    CopyShared(slice.slice, slice.dtype, slice.bytes.data(), slice.slice, slice.dtype, copy.get(),
+               arrays[i].strides);
     slice.bytes = absl::string_view(copy.get(), slice.bytes.size());
     copies.push_back(std::move(copy));
   }
@@ -88,14 +92,17 @@ absl::StatusOr<SaveHandle> Checkpointer::Save(int64_t step, absl::Span<const Sha
   WaitForWriter();
   ARMATURE_RETURN_IF_ERROR(TakeErrorOfLastSave());
   ARMATURE_ASSIGN_OR_RETURN(std::vector<HostSlice> slices, ToHostSlices(arrays));
+  ARMATURE_ASSIGN_OR_RETURN(auto copies, CopyBytes(arrays, options_.background, slices));
   if (!options_.background) return SaveHandle(Write(step, slices, state));
-
-  ARMATURE_ASSIGN_OR_RETURN(auto copies, CopyBytes(slices));
-  last_save_ = SaveHandle();
-  writer_ =
-      std::thread([this, step, state, copies = std::move(copies), slices = std::move(slices),
-                   save = last_save_->shared_] { save->promise.set_value(Write(step, slices, state)); });
-  return *last_save_;
+  SaveHandle save;
+  try {
+    writer_ = std::thread([this, step, state, copies = std::move(copies), slices = std::move(slices),
+                           shared = save.shared_] { shared->promise.set_value(Write(step, slices, state)); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("no thread to write step ", step, ": ", error.what()));
+  }
+  last_save_ = save;
+  return save;
 }
 
 absl::StatusOr<SaveReport> Checkpointer::Write(int64_t step, absl::Span<const HostSlice> slices,

@@ -98,7 +98,7 @@ void CopyInto(const Manifest& manifest, const VerifiedShards& shards, absl::Span
     if (!dtype.ok()) continue;  // never, after CheckManifest
     for (const SavedSlice& saved : tensor.slices()) {
       CopyShared(SliceOf(saved), *dtype, shards.BytesOf(tensor, saved).data(), array.slice, array.local.dtype,
-                 static_cast<char*>(array.local.data));
+                 static_cast<char*>(array.local.data), {}, array.strides);
     }
   }
 }

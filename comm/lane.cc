@@ -19,6 +19,7 @@ class Lane::Entry : public PendingWork {
   void Start() override;
   bool done() override;
   absl::Status Wait(absl::Time deadline) override;
+  absl::Duration duration() override;
 
  private:
   friend class State;
@@ -28,6 +29,7 @@ class Lane::Entry : public PendingWork {
   uint64_t number_ = 0;
   bool done_ = false;
   absl::Status result_;
+  absl::Duration duration_;
 };
 
 class Lane::State {
@@ -56,6 +58,11 @@ class Lane::State {
   bool Done(const Entry& entry) {
     std::unique_lock<std::mutex> lock(mutex_);
     return entry.done_;
+  }
+
+  absl::Duration DurationOf(const Entry& entry) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return entry.duration_;
   }
 
   absl::Status Wait(const Entry& entry, absl::Time deadline) {
@@ -117,9 +124,12 @@ class Lane::State {
     queue_.pop_front();
     running_ = true;
     lock.unlock();
+    const absl::Time begin = absl::Now();
     absl::Status result = entry->task_->Run(deadline);
+    const absl::Duration duration = absl::Now() - begin;
     lock.lock();
     running_ = false;
+    entry->duration_ = duration;
     Finish(*entry, std::move(result));
     changed_.notify_all();
   }
@@ -144,6 +154,7 @@ class Lane::State {
 
 void Lane::Entry::Start() { lane_->Start(*this); }
 bool Lane::Entry::done() { return lane_->Done(*this); }
+absl::Duration Lane::Entry::duration() { return lane_->DurationOf(*this); }
 absl::Status Lane::Entry::Wait(absl::Time deadline) { return lane_->Wait(*this, deadline); }
 
 Lane::Lane(std::function<void(absl::Status)> fail) : state_(std::make_shared<State>(std::move(fail))) {}

@@ -43,6 +43,7 @@ class PendingWork {
   virtual void Start() = 0;
   virtual bool done() = 0;
   virtual absl::Status Wait(absl::Time deadline) = 0;
+  virtual absl::Duration duration() { return absl::ZeroDuration(); }
 };
 
 // Thread-compatible. A moved-from or default-made Work is done and OK.
@@ -65,6 +66,8 @@ class Work {
   // sides; Cancelled after an Abort, with its text and rank. All but InvalidArgument fail the whole group for
   // good.
   absl::Status Wait(absl::Time deadline = absl::InfiniteFuture());
+  // Once it is done: how long it ran, from its turn to its end. Zero where the backend does not know.
+  absl::Duration duration() { return pending_ == nullptr ? absl::ZeroDuration() : pending_->duration(); }
 
  private:
   std::shared_ptr<PendingWork> pending_;

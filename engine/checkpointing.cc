@@ -4,18 +4,9 @@
 
 namespace armature {
 
-std::vector<ShardedArray> Engine::Impl::CheckpointArrays() {
-  std::vector<ShardedArray> arrays;
-  for (const std::vector<NamedBuffer>& part : {worker_->store().Weights(), worker_->store().States()}) {
-    for (const NamedBuffer& buffer : part) {
-      ShardedArray array;
-      array.name = buffer.name;
-      array.global_shape = buffer.shape;
-      array.slice = WholeSlice(buffer.shape);
-      array.local = buffer.view;
-      arrays.push_back(std::move(array));
-    }
-  }
+std::vector<ShardedArray> Engine::Impl::CheckpointArrays(bool once) {
+  std::vector<ShardedArray> arrays = Slices(ParameterStore::Kind::kWeights, once);
+  for (ShardedArray& state : Slices(ParameterStore::Kind::kStates, once)) arrays.push_back(std::move(state));
   return arrays;
 }
 
@@ -27,17 +18,27 @@ absl::StatusOr<SaveHandle> Engine::Impl::Save(const BatchSource* source) {
   state.set_update_count(updates_);
   state.set_seed(config_.seed());
   if (source != nullptr) state.set_data_position(source->Position());
-  return checkpointer_->Save(step(), CheckpointArrays(), state);
+  if (scaler_.has_value()) {
+    state.mutable_loss_scaler()->set_scale(scaler_->state().scale);
+    state.mutable_loss_scaler()->set_good_steps(scaler_->state().good_steps);
+  }
+  return checkpointer_->Save(step(), CheckpointArrays(/*once=*/true), state);
 }
 
 absl::StatusOr<RestoreResult> Engine::Impl::Restore(BatchSource* source) {
   if (checkpointer_ == nullptr) {
     return absl::FailedPreconditionError("Restore: checkpoint.directory is not set in the config");
   }
-  const std::vector<ShardedArray> arrays = CheckpointArrays();
+  const std::vector<ShardedArray> arrays = CheckpointArrays(/*once=*/false);
   ARMATURE_ASSIGN_OR_RETURN(RestoredCheckpoint restored, source == nullptr
                                                              ? checkpointer_->RestoreLatest(arrays)
                                                              : RestoreWithSource(arrays, *source));
+  if (scaler_.has_value() && restored.state.has_loss_scaler()) {
+    const TrainState::LossScaler& saved = restored.state.loss_scaler();
+    ARMATURE_RETURN_IF_ERROR(scaler_->Restore({saved.scale(), saved.good_steps()}), "loss scale of step ",
+                             restored.step);
+  }
+  ARMATURE_RETURN_IF_ERROR(ShareWeights());
   step_.store(restored.step);
   updates_ = restored.state.update_count();
   gate_.Mend();

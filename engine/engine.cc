@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "armature/base/status_macros.h"
+#include "armature/comm/inproc/inproc_group.h"
 #include "armature/engine/engine_impl.h"
 #include "armature/engine/optimizer_config.h"
 #include "armature/engine/validate.h"
@@ -15,9 +16,15 @@ namespace {
 
 using Purpose = CallGate::Purpose;
 
-int ThreadsPerRank(const EngineConfig& config) {
+int ThreadsPerRank(const EngineConfig& config, int ranks) {
   const int machine = static_cast<int>(std::thread::hardware_concurrency());
-  return config.threads() > 0 ? config.threads() : std::clamp(machine, 1, kMaxThreads);
+  return config.threads() > 0 ? config.threads() : std::clamp(machine / ranks, 1, kMaxThreads);
+}
+
+comm::MeshShape MeshShapeOf(const ParallelConfig& parallel) {
+  const auto extent = [](int32_t size) { return std::max(size, 1); };
+  return {extent(parallel.pipeline()), extent(parallel.data()), extent(parallel.context()),
+          extent(parallel.tensor())};
 }
 
 }  // namespace
@@ -39,15 +46,39 @@ absl::Status Engine::Impl::Build() {
   ARMATURE_RETURN_IF_ERROR(ValidateModel(model_));
   ARMATURE_ASSIGN_OR_RETURN(rule_, MakeUpdateRule(config_.optimizer()));
   ARMATURE_ASSIGN_OR_RETURN(schedule_, MakeSchedule(config_.learning_rate()));
-  ARMATURE_ASSIGN_OR_RETURN(thread_, RankThread::Start());
-  absl::StatusOr<std::unique_ptr<RankWorker>> worker;
-  thread_->Run([&] { worker = RankWorker::Create(config_, model_, *rule_, ThreadsPerRank(config_)); });
-  ARMATURE_ASSIGN_OR_RETURN(worker_, std::move(worker));
+  if (config_.precision() == EngineConfig::F16) {
+    ARMATURE_ASSIGN_OR_RETURN(scaler_, LossScaler::Create(LossScalerOptionsOf(config_.loss_scale())));
+  }
+  ARMATURE_RETURN_IF_ERROR(StartRanks());
+  return OpenCheckpoints();
+}
+
+absl::Status Engine::Impl::StartRanks() {
+  const comm::MeshShape shape = MeshShapeOf(config_.parallel());
+  const int count = static_cast<int>(environment_.local_ranks > 0 ? environment_.local_ranks : shape.world());
+  std::vector<std::unique_ptr<comm::Communicator>> own;
+  LocalRanks::Connect connect = environment_.world;
+  if (connect == nullptr) {
+    comm::GroupOptions options;
+    if (config_.parallel().timeout_seconds() > 0) {
+      options.timeout = absl::Seconds(config_.parallel().timeout_seconds());
+    }
+    ARMATURE_ASSIGN_OR_RETURN(own, comm::MakeInprocGroup(count, options));
+    connect = [&own](int local_rank) { return std::move(own[local_rank]); };
+  }
+  const int threads = ThreadsPerRank(config_, count);
+  ARMATURE_ASSIGN_OR_RETURN(ranks_, LocalRanks::Start(count, shape, connect, [&](comm::Mesh& mesh) {
+                              return RankWorker::Create(config_, model_, *rule_, threads, mesh);
+                            }));
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Impl::OpenCheckpoints() {
   const CheckpointConfig& checkpoint = config_.checkpoint();
   if (checkpoint.directory().empty()) return absl::OkStatus();
   CheckpointOptions options;
   options.retention.keep_last = checkpoint.keep_last() > 0 ? checkpoint.keep_last() : 3;
-  options.model = absl::StrCat(model_.name, " parameters=", worker_->store().num_parameters());
+  options.model = absl::StrCat(model_.name, " parameters=", ranks_->worker(0).store().num_parameters());
   options.config = config_.DebugString();
   options.read_only = checkpoint.read_only();
   ARMATURE_ASSIGN_OR_RETURN(
@@ -120,20 +151,30 @@ void Engine::Cancel(absl::Status why) { impl_->gate().Cancel(std::move(why)); }
 
 int64_t Engine::step() const { return impl_->step(); }
 
-int64_t Engine::num_parameters() const { return impl_->worker().store().num_parameters(); }
+int64_t Engine::num_parameters() const { return impl_->ranks().worker(0).store().num_parameters(); }
 
 double Engine::FlopsPerStep(int64_t samples, int64_t positions) const {
   double flops = 0;
-  for (const std::unique_ptr<Block>& block : impl_->worker().blocks()) {
+  for (const std::unique_ptr<Block>& block : impl_->ranks().worker(0).blocks()) {
     flops += 3 * block->Cost(samples, positions).forward_flops;
   }
   return flops;
 }
 
-MemoryCounters Engine::memory(MemoryCategory category) const {
-  return impl_->worker().backend().allocator().counters(category);
+int Engine::local_ranks() const { return impl_->ranks().count(); }
+
+MemoryCounters Engine::memory(MemoryCategory category, int local_rank) const {
+  return impl_->ranks().worker(local_rank).backend().allocator().counters(category);
 }
 
-MemoryCounters Engine::total_memory() const { return impl_->worker().backend().allocator().total(); }
+MemoryCounters Engine::total_memory() const {
+  MemoryCounters all;
+  for (int i = 0; i < local_ranks(); ++i) {
+    const MemoryCounters rank = impl_->ranks().worker(i).backend().allocator().total();
+    all.live_bytes += rank.live_bytes;
+    all.peak_bytes += rank.peak_bytes;
+  }
+  return all;
+}
 
 }  // namespace armature

@@ -10,6 +10,9 @@
 // The engine works on threads of its own and never ends the process, installs no handler, defines no flag and
 // keeps no global state; several engines live side by side. After any error it can be restored or destroyed.
 //
+// Where the ranks are spread over several processes, every process makes the same calls with the same
+// batches, and each computes its ranks' share of them.
+//
 //   call                                 | ready      | running                  | failed
 //   -------------------------------------|------------|--------------------------|------------------------
 //   Step, Evaluate, Predict, Run         | -> running | FailedPrecondition       | the first error
@@ -39,6 +42,7 @@
 #include "armature/base/clock.h"
 #include "armature/base/file_system.h"
 #include "armature/checkpoint/save_handle.h"
+#include "armature/comm/communicator.h"
 #include "armature/data/batch.h"
 #include "armature/data/batch_source.h"
 #include "armature/engine/config.pb.h"
@@ -54,14 +58,20 @@ struct Environment {
   FileSystem* files = nullptr;  // of checkpoints
   Clock* clock = nullptr;
   MetricSink* metrics = nullptr;  // null: none
+  // How many of the config's ranks live in this process; 0: all.
+  int local_ranks = 0;
+  // The group of all ranks, as local rank `local_rank` sees it: called once for each of them, on its thread.
+  // The ranks of a process follow each other in the group. Null: the ranks of this process are the group.
+  std::function<absl::StatusOr<std::unique_ptr<comm::Communicator>>(int local_rank)> world;
 };
 
 struct StepOptions {
   // The step ends with DeadlineExceeded if this passes before its update; weights and states are then as
   // before it.
   absl::Time deadline = absl::InfiniteFuture();
-  // Sees the averaged, unclipped gradients before the update, on a thread of the engine; an error ends the
-  // step before it. For debugging: the views are valid only during the call.
+  // Sees the averaged, unclipped gradients before the update, on the caller's thread; an error ends the step
+  // before it. For debugging: the views are valid only during the call, and all ranks must be in this
+  // process.
   std::function<absl::Status(absl::Span<const NamedBuffer>)> on_gradients;
 };
 
@@ -164,7 +174,10 @@ class Engine {
   // Forward and backward of the matrix products, attention included, of `samples` samples of `positions`
   // positions.
   double FlopsPerStep(int64_t samples, int64_t positions) const;
-  MemoryCounters memory(MemoryCategory category) const;
+  // Of this process.
+  int local_ranks() const;
+  // Of one local rank; and of all of them together, where the peak is the sum of the ranks' peaks.
+  MemoryCounters memory(MemoryCategory category, int local_rank = 0) const;
   MemoryCounters total_memory() const;
 
  private:

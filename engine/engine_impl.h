@@ -22,8 +22,8 @@
 #include "armature/checkpoint/checkpointer.h"
 #include "armature/engine/call_gate.h"
 #include "armature/engine/engine.h"
-#include "armature/engine/rank_thread.h"
-#include "armature/engine/rank_worker.h"
+#include "armature/engine/local_ranks.h"
+#include "armature/optim/loss_scale.h"
 #include "armature/optim/schedule.h"
 #include "armature/optim/update_rule.h"
 
@@ -38,7 +38,7 @@ class Engine::Impl {
   absl::Status Build();
 
   CallGate& gate() { return gate_; }
-  RankWorker& worker() { return *worker_; }
+  LocalRanks& ranks() { return *ranks_; }
   int64_t step() const { return step_.load(); }
 
   // Each is the body of the Engine's function of that name, of a call that the gate let in.
@@ -64,8 +64,17 @@ class Engine::Impl {
     int64_t saved_step = -1;
   };
 
+  absl::Status StartRanks();
+  absl::Status OpenCheckpoints();
+
   StepScope Scope(const Call& call, int64_t step, bool training, absl::Time deadline) const;
+  // One forward and, when training, backward on all ranks.
+  absl::StatusOr<StepAgreement> ForwardBackward(const Batch& batch, const std::vector<int64_t>& counts,
+                                                const StepScope& scope);
   absl::Status Update(const StepScope& scope, const StepOptions& options, StepResult& result);
+  absl::Status ShowGradients(const StepOptions& options, double scale);
+  // Of all local ranks.
+  std::vector<ShardedArray> Slices(ParameterStore::Kind kind, bool once);
   // Each term's sum divided once, by the targets of all microbatches and ranks.
   std::vector<std::pair<std::string, double>> Losses(const std::vector<double>& sums,
                                                      const std::vector<int64_t>& counts) const;
@@ -75,7 +84,8 @@ class Engine::Impl {
   absl::Status BeginSave(Progress& run);
   absl::Status EndSave(Progress& run);
 
-  std::vector<ShardedArray> CheckpointArrays();
+  std::vector<ShardedArray> CheckpointArrays(bool once);
+  absl::Status ShareWeights();
   absl::StatusOr<RestoredCheckpoint> RestoreWithSource(absl::Span<const ShardedArray> arrays,
                                                        BatchSource& source);
 
@@ -88,8 +98,8 @@ class Engine::Impl {
   std::unique_ptr<UpdateRule> rule_;
   absl::optional<Schedule> schedule_;
   std::unique_ptr<Checkpointer> checkpointer_;  // null: the config has no directory
-  std::unique_ptr<RankThread> thread_;
-  std::unique_ptr<RankWorker> worker_;
+  absl::optional<LossScaler> scaler_;           // f16 only
+  std::unique_ptr<LocalRanks> ranks_;
 
   std::atomic<int64_t> step_{0};  // steps done
   int64_t updates_ = 0;           // of them, those that moved the weights

@@ -127,4 +127,14 @@ absl::StatusOr<Schedule> MakeSchedule(const LearningRateConfig& config) {
   return AddContext(Schedule::Create(options), "learning_rate");
 }
 
+LossScalerOptions LossScalerOptionsOf(const LossScaleConfig& config) {
+  LossScalerOptions options;
+  if (config.has_initial()) options.initial_scale = config.initial();
+  if (config.has_growth()) options.growth = config.growth();
+  if (config.has_backoff()) options.backoff = config.backoff();
+  if (config.has_growth_interval()) options.growth_interval = config.growth_interval();
+  if (config.has_min()) options.min_scale = config.min();
+  return options;
+}
+
 }  // namespace armature

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "armature/engine/config.pb.h"
+#include "armature/optim/loss_scale.h"
 #include "armature/optim/schedule.h"
 #include "armature/optim/update_rule.h"
 
@@ -16,6 +17,9 @@ absl::StatusOr<std::unique_ptr<UpdateRule>> MakeUpdateRule(const OptimizerConfig
 
 // Errors: InvalidArgument naming the field, as "learning_rate: ...".
 absl::StatusOr<Schedule> MakeSchedule(const LearningRateConfig& config);
+
+// Fields that are left out have the defaults of LossScalerOptions.
+LossScalerOptions LossScalerOptionsOf(const LossScaleConfig& config);
 
 }  // namespace armature
 

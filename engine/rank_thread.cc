@@ -1,6 +1,7 @@
 #include "armature/engine/rank_thread.h"
 
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -25,11 +26,14 @@ RankThread::~RankThread() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RankThread::Run(absl::FunctionRef<void()> body) {
-  std::lock_guard<std::mutex> one_at_a_time(callers_);
-  std::unique_lock<std::mutex> lock(mutex_);
-  body_ = &body;
+void RankThread::Begin(std::function<void()> body) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  body_ = std::move(body);
   changed_.notify_all();
+}
+
+void RankThread::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return body_ == nullptr; });
 }
 
@@ -38,7 +42,7 @@ void RankThread::Loop() {
   while (true) {
     changed_.wait(lock, [this] { return closing_ || body_ != nullptr; });
     if (body_ == nullptr) return;
-    const absl::FunctionRef<void()> body = *body_;
+    const std::function<void()> body = body_;
     lock.unlock();
     body();
     lock.lock();

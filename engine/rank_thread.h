@@ -1,13 +1,13 @@
-// RankThread: the thread that a local rank lives on. Calls are run one at a time, in order.
+// RankThread: the thread that a local rank lives on. Bodies are run one at a time, in order.
 #ifndef ARMATURE_ENGINE_RANK_THREAD_H_
 #define ARMATURE_ENGINE_RANK_THREAD_H_
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 namespace armature {
@@ -16,23 +16,24 @@ class RankThread {
  public:
   // Errors: ResourceExhausted if the system refuses a thread.
   static absl::StatusOr<std::unique_ptr<RankThread>> Start();
-  // Joins the thread.
+  // Ends the running body, joins the thread.
   ~RankThread();
 
   RankThread(const RankThread&) = delete;
   RankThread& operator=(const RankThread&) = delete;
 
-  // Runs `body` on the thread and returns when it is done. Callers on several threads wait for each other.
-  void Run(absl::FunctionRef<void()> body);
+  // Runs `body` on the thread and returns at once. Only after Wait for the one before.
+  void Begin(std::function<void()> body);
+  // Returns when the body is done.
+  void Wait();
 
  private:
   RankThread() = default;
   void Loop();
 
-  std::mutex callers_;  // held over a whole Run
   std::mutex mutex_;
   std::condition_variable changed_;
-  const absl::FunctionRef<void()>* body_ = nullptr;  // what is to run; null when done
+  std::function<void()> body_;  // what is to run; null when done
   bool closing_ = false;
   std::thread thread_;
 };

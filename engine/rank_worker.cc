@@ -1,16 +1,20 @@
 #include "armature/engine/rank_worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "armature/base/status_macros.h"
+#include "armature/engine/block_gates.h"
 #include "armature/layers/recompute.h"
 #include "armature/tensor/cpu/cpu_backend.h"
 #include "armature/tensor/ops/elementwise.h"
 
 namespace armature {
 namespace {
+
+constexpr int kReproducibleMatmulParts = 4;
 
 // A loss sum on the host, whatever its dtype.
 absl::StatusOr<double> ToDouble(const Tensor& scalar) {
@@ -23,11 +27,23 @@ absl::StatusOr<double> ToDouble(const Tensor& scalar) {
   return value;
 }
 
+DType DTypeOf(EngineConfig::Precision precision) {
+  switch (precision) {
+    case EngineConfig::BF16:
+      return DType::kBF16;
+    case EngineConfig::F16:
+      return DType::kF16;
+    default:
+      return DType::kF32;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RankWorker>> RankWorker::Create(const EngineConfig& config, const Model& model,
-                                                               const UpdateRule& rule, int threads) {
-  std::unique_ptr<RankWorker> worker(new RankWorker(config, model));
+                                                               const UpdateRule& rule, int threads,
+                                                               comm::Mesh& mesh) {
+  std::unique_ptr<RankWorker> worker(new RankWorker(config, model, mesh));
   ARMATURE_RETURN_IF_ERROR(worker->Build(rule, threads));
   return worker;
 }
@@ -41,11 +57,35 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
   CpuOptions cpu;
   cpu.team = team_.get();
   cpu.memory_limit_bytes = config_.memory_limit_bytes();
+  // A product's last bits depend on how it is cut, which must then not depend on the threads.
+  if (config_.reproducible()) cpu.matmul_parts = kReproducibleMatmulParts;
   ARMATURE_ASSIGN_OR_RETURN(backend_, MakeCpuBackend(cpu));
+  ParameterStoreOptions options;
+  ARMATURE_RETURN_IF_ERROR(BuildBlocks(options.blocks));
+  options.seed = config_.seed();
+  options.threads = team_.get();
+  options.sharding = config_.parallel().sharding();
+  options.dtype = DTypeOf(config_.precision());
+  options.gradient_dtype = DTypeOf(config_.gradient_precision());
+  options.reproducible = config_.reproducible();
+  options.overlap = !config_.parallel().no_overlap();
+  if (config_.parallel().bucket_bytes() > 0) {
+    options.bucket_elements = config_.parallel().bucket_bytes() / SizeOf(options.gradient_dtype);
+  }
+  options.replicas = &mesh_->replicas();
+  options.tensor = &mesh_->axis(comm::Axis::kTensor);
+  ARMATURE_ASSIGN_OR_RETURN(store_, ParameterStore::Create(*backend_, registry_.specs(), rule, options));
+  return absl::OkStatus();
+}
+
+absl::Status RankWorker::BuildBlocks(std::vector<int>& block_of_parameter) {
   for (size_t i = 0; i < model_.blocks.size(); ++i) {
     ModuleBuilder::Shared shared;
     shared.registry = &registry_;
     shared.block = static_cast<int>(i);
+    shared.tensor_rank = mesh_->coordinate(comm::Axis::kTensor);
+    shared.tensor_size = mesh_->shape().tensor;
+    shared.sequence_parallel = config_.parallel().sequence_parallel();
     ARMATURE_ASSIGN_OR_RETURN(std::unique_ptr<Block> block, model_.blocks[i](ModuleBuilder(shared)), "model ",
                               model_.name, ", block ", i);
     ARMATURE_RETURN_IF_ERROR(shared.status, "model ", model_.name, ", block ", i);
@@ -54,12 +94,36 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
           absl::StrCat("model ", model_.name, ", block ", i, ": the builder returned null"));
     }
     blocks_.push_back(std::move(block));
+    block_of_parameter.resize(registry_.specs().size(), static_cast<int>(i));
   }
-  ParameterStoreOptions options;
-  options.seed = config_.seed();
-  options.threads = team_.get();
-  ARMATURE_ASSIGN_OR_RETURN(store_, ParameterStore::Create(*backend_, registry_.specs(), rule, options));
   return absl::OkStatus();
+}
+
+absl::Status RankWorker::Reconnect(comm::Mesh& mesh) {
+  mesh_ = &mesh;
+  return store_->Reconnect(mesh.replicas(), &mesh.axis(comm::Axis::kTensor));
+}
+
+absl::StatusOr<std::vector<BatchPiece>> RankWorker::Pieces(int64_t samples) const {
+  BatchSharesOptions options;
+  options.data_ranks = mesh_->shape().data;
+  options.microbatches = config_.microbatches();
+  options.reproducible = config_.reproducible();
+  options.interleaved = config_.parallel().sharding() >= 2;
+  return PiecesOfRank(samples, mesh_->coordinate(comm::Axis::kData), options);
+}
+
+Context RankWorker::MakeContext(const MicroBatch& micro, Tape* tape, const StepScope& scope) const {
+  Context::Options options;
+  options.parameters = store_.get();
+  options.batch = &micro;
+  options.tape = tape;
+  options.training = scope.training;
+  options.seed = config_.seed();
+  options.step = scope.step;
+  options.tensor.communicator = &mesh_->axis(comm::Axis::kTensor);
+  options.tensor.sequence_parallel = config_.parallel().sequence_parallel();
+  return Context(*backend_, options);
 }
 
 absl::StatusOr<MicroBatch> RankWorker::ToDevice(const Batch& batch, bool with_loss) const {
@@ -89,17 +153,22 @@ Activations RankWorker::Forward(Context& context, const StepScope& scope) const 
     // The first block has nothing to keep, and the last one's backward follows at once: nothing is gained
     // there.
     const bool recompute = config_.recompute() == EngineConfig::FULL && i > 0 && i + 1 < blocks_.size();
-    activations =
-        recompute ? Recompute(context, activations, *blocks_[i]) : blocks_[i]->Forward(context, activations);
+    const auto run = [&](const Activations& in) {
+      return recompute ? Recompute(context, in, *blocks_[i]) : blocks_[i]->Forward(context, in);
+    };
+    activations = store_->gathers_blocks() ? RunGated(context, *store_, static_cast<int>(i), activations, run)
+                                           : run(activations);
   }
   return activations;
 }
 
-absl::Status RankWorker::Backward(Tape& tape, const Activations& losses, const std::vector<int64_t>& counts,
-                                  const StepScope& scope) const {
+absl::Status RankWorker::Backward(Tape& tape, const Activations& losses, double weight,
+                                  const std::vector<int64_t>& counts, const StepScope& scope) const {
   std::vector<Tensor> seeds;
   for (size_t term = 0; term < losses.size(); ++term) {
-    const float seed = counts[term] > 0 ? 1.0f / static_cast<float>(counts[term]) : 0.0f;
+    const float seed = counts[term] > 0
+                           ? static_cast<float>(weight * scope.loss_scale / static_cast<double>(counts[term]))
+                           : 0.0f;
     const Tensor f32 =
         Tensor::FromHost<float>(*backend_, Shape(), absl::MakeConstSpan(&seed, 1), DType::kF32);
     seeds.push_back(ops::Cast(f32, losses[term].dtype()).Reshape(losses[term].shape()));
@@ -109,19 +178,12 @@ absl::Status RankWorker::Backward(Tape& tape, const Activations& losses, const s
   return tape.Backward(losses, seeds, options);
 }
 
-absl::Status RankWorker::MicroStep(const Batch& batch, const std::vector<int64_t>& counts,
+absl::Status RankWorker::MicroStep(const Batch& batch, double weight, const std::vector<int64_t>& counts,
                                    const StepScope& scope, std::vector<double>& sums) {
   const absl::Time start = scope.clock->Now();
   ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch, /*with_loss=*/true));
   Tape tape(*backend_);
-  Context::Options options;
-  options.parameters = store_.get();
-  options.batch = &micro;
-  options.tape = scope.training ? &tape : nullptr;
-  options.training = scope.training;
-  options.seed = config_.seed();
-  options.step = scope.step;
-  Context context(*backend_, options);
+  Context context = MakeContext(micro, scope.training ? &tape : nullptr, scope);
   const Activations losses = Forward(context, scope);
   if (losses.size() != model_.losses.size()) {
     for (const Tensor& loss : losses) ARMATURE_RETURN_IF_ERROR(loss.status());
@@ -130,56 +192,109 @@ absl::Status RankWorker::MicroStep(const Batch& batch, const std::vector<int64_t
   }
   for (size_t term = 0; term < losses.size(); ++term) {
     ARMATURE_ASSIGN_OR_RETURN(const double sum, ToDouble(losses[term]));
-    sums[term] += sum;
+    if (weight != 0) sums[term] += sum;
   }
   // Reading the losses has waited for the forward.
   const absl::Time middle = scope.clock->Now();
   forward_time_ += middle - start;
   if (!scope.training) return absl::OkStatus();
-  ARMATURE_RETURN_IF_ERROR(Backward(tape, losses, counts, scope));
+  ARMATURE_RETURN_IF_ERROR(Backward(tape, losses, weight, counts, scope));
   ARMATURE_RETURN_IF_ERROR(backend_->compute_stream().Synchronize());
+  ARMATURE_RETURN_IF_ERROR(store_->EndMicrobatch());
   backward_time_ += scope.clock->Now() - middle;
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<double>> RankWorker::ForwardBackward(const Batch& batch,
-                                                                const std::vector<int64_t>& counts,
-                                                                const StepScope& scope) {
+absl::StatusOr<StepAgreement> RankWorker::ForwardBackward(const Batch& batch,
+                                                          const std::vector<int64_t>& counts,
+                                                          const StepScope& scope) {
   const int64_t samples = batch.num_samples();
-  const int64_t pieces = std::min<int64_t>(std::max(config_.microbatches(), 1), samples);
+  ARMATURE_ASSIGN_OR_RETURN(std::vector<BatchPiece> pieces, Pieces(samples));
+  // Where blocks are gathered and gradients reduced piece by piece, every rank takes part in every piece.
+  const bool in_step = config_.parallel().sharding() >= 2;
+  if (!in_step) {
+    pieces.erase(
+        std::remove_if(pieces.begin(), pieces.end(), [](auto& piece) { return piece.samples() == 0; }),
+        pieces.end());
+  }
   forward_time_ = backward_time_ = absl::ZeroDuration();
-  if (scope.training) store_->BeginStep();
+  if (scope.training) store_->BeginStep(static_cast<int>(pieces.size()));
   std::vector<double> sums(model_.losses.size(), 0.0);
-  if (pieces == 1) {
-    ARMATURE_RETURN_IF_ERROR(MicroStep(batch, counts, scope, sums));
-  } else {
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      // Pieces of nearly equal length.
-      ARMATURE_ASSIGN_OR_RETURN(const Batch part,
-                                batch.Slice(samples * piece / pieces, samples * (piece + 1) / pieces));
-      ARMATURE_RETURN_IF_ERROR(MicroStep(part, counts, scope, sums));
+  for (const BatchPiece& piece : pieces) {
+    if (piece.samples() == samples) {
+      ARMATURE_RETURN_IF_ERROR(MicroStep(batch, 1, counts, scope, sums));
+    } else if (piece.samples() > 0) {
+      ARMATURE_ASSIGN_OR_RETURN(const Batch part, batch.Slice(piece.begin, piece.end));
+      ARMATURE_RETURN_IF_ERROR(MicroStep(part, 1, counts, scope, sums));
+    } else {
+      ARMATURE_ASSIGN_OR_RETURN(const Batch any, batch.Slice(0, 1));
+      ARMATURE_RETURN_IF_ERROR(MicroStep(any, 0, counts, scope, sums));
     }
   }
-  if (scope.training) ARMATURE_RETURN_IF_ERROR(store_->FinishGradients());
-  return sums;
+  if (scope.training) {
+    const absl::Time start = scope.clock->Now();
+    ARMATURE_RETURN_IF_ERROR(store_->FinishGradients());
+    backward_time_ += scope.clock->Now() - start;
+  }
+  return Agree(sums, scope);
 }
 
-absl::StatusOr<Array> RankWorker::Predict(const Batch& batch, const StepScope& scope) {
-  ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch, /*with_loss=*/false));
-  Context::Options options;
-  options.parameters = store_.get();
-  options.batch = &micro;
-  options.seed = config_.seed();
-  options.step = scope.step;
-  Context context(*backend_, options);
+absl::StatusOr<StepAgreement> RankWorker::Agree(const std::vector<double>& loss_sums,
+                                                const StepScope& scope) {
+  // The last moment at which a deadline or Cancel counts: from here on all ranks do the same.
+  ARMATURE_RETURN_IF_ERROR(scope.check());
+  const auto all_reduce = [this](absl::Span<double> values, comm::ReduceOp op) {
+    const BufferView view = {values.data(), static_cast<int64_t>(values.size()), DType::kF64, Device()};
+    return AddContext(mesh_->world().AllReduce(view, op).Wait(), "agreeing on the step");
+  };
+  // Ranks of one tensor group have the same losses.
+  const bool speaks = mesh_->coordinate(comm::Axis::kTensor) == 0;
+  std::vector<double> sums(loss_sums.size(), 0.0);
+  if (speaks) sums = loss_sums;
+  if (!scope.training) {
+    store_->ReleaseBlocks();
+    ARMATURE_RETURN_IF_ERROR(all_reduce(absl::MakeSpan(sums), comm::ReduceOp::kSum));
+    return StepAgreement{std::move(sums), 0};
+  }
+  ExactSum squares;
+  if (config_.reproducible()) {
+    double largest = store_->LargestGradient();
+    ARMATURE_RETURN_IF_ERROR(all_reduce(absl::MakeSpan(&largest, 1), comm::ReduceOp::kMax));
+    if (std::isfinite(largest)) {
+      squares = store_->GradientSquaresExactly(largest);
+    } else {
+      squares.bins[0] = largest;
+    }
+  } else {
+    squares.bins[0] = store_->GradientSquares();
+  }
+  sums.insert(sums.end(), squares.bins.begin(), squares.bins.end());
+  ARMATURE_RETURN_IF_ERROR(all_reduce(absl::MakeSpan(sums), comm::ReduceOp::kSum));
+  const size_t terms = loss_sums.size();
+  for (size_t bin = 0; bin < squares.bins.size(); ++bin) squares.bins[bin] = sums[terms + bin];
+  sums.resize(terms);
+  return StepAgreement{std::move(sums), squares.value() / (scope.loss_scale * scope.loss_scale)};
+}
+
+absl::StatusOr<absl::optional<Array>> RankWorker::Predict(const Batch& batch, const StepScope& scope) {
+  const int64_t ranks = mesh_->shape().data, rank = mesh_->coordinate(comm::Axis::kData);
+  const int64_t samples = batch.num_samples();
+  const BatchPiece own = {samples * rank / ranks, samples * (rank + 1) / ranks};
+  // Without a sample it computes one all the same: other ranks wait for its part of the weights.
+  ARMATURE_ASSIGN_OR_RETURN(const Batch part,
+                            own.samples() > 0 ? batch.Slice(own.begin, own.end) : batch.Slice(0, 1));
+  ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(part, /*with_loss=*/false));
+  Context context = MakeContext(micro, nullptr, scope);
   const Activations out = Forward(context, scope);
   if (out.empty())
     return absl::InvalidArgumentError(absl::StrCat("model ", model_.name, " predicts nothing"));
   const Tensor predictions = ops::Cast(out[0], DType::kF32);
   ARMATURE_RETURN_IF_ERROR(predictions.status());
+  store_->ReleaseBlocks();
+  if (own.samples() == 0 || mesh_->coordinate(comm::Axis::kTensor) != 0) return absl::optional<Array>();
   ARMATURE_ASSIGN_OR_RETURN(Array array, Array::Create(predictions.shape(), DType::kF32));
   ARMATURE_RETURN_IF_ERROR(predictions.ToHost(array.view().data));
-  return array;
+  return absl::optional<Array>(std::move(array));
 }
 
 }  // namespace armature

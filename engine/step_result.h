@@ -22,7 +22,10 @@ struct StepResult {
   int64_t tokens = 0;                                  // entries counted by the first loss term
   absl::Duration duration;
   absl::Duration forward, backward, update;  // of `duration`, on the rank that took longest
-  bool skipped = false;                      // nothing moved; skip_reason says why
+  // How long the gradients' reductions between ranks ran, and how much of that the backward waited for: the
+  // rest was hidden behind it.
+  absl::Duration reducing, reducing_waited;
+  bool skipped = false;  // nothing moved; skip_reason says why
   std::string skip_reason;
 
   double tokens_per_second() const { return tokens / absl::ToDoubleSeconds(duration); }

@@ -47,18 +47,35 @@ absl::Status ValidateParallel(const ParallelConfig& parallel) {
               {"parallel.context", parallel.context()}};
   for (const auto& axis : axes) {
     ARMATURE_RETURN_IF_ERROR(NotNegative(axis.field, axis.size));
+  }
+  for (const auto& axis : {axes[2], axes[3]}) {
     if (axis.size > 1) return NotBuilt(axis.field, absl::StrCat(axis.size), "1");
   }
+  ARMATURE_RETURN_IF_ERROR(NotNegative("parallel.bucket_bytes", parallel.bucket_bytes()));
+  ARMATURE_RETURN_IF_ERROR(NotNegative("parallel.timeout_seconds", parallel.timeout_seconds()));
   if (parallel.sharding() < 0 || parallel.sharding() > 3) {
     return absl::InvalidArgumentError(
         absl::StrCat("parallel.sharding is ", parallel.sharding(), ", must be 0, 1, 2 or 3"));
   }
-  if (parallel.sharding() > 0) return NotBuilt("parallel.sharding", absl::StrCat(parallel.sharding()), "0");
-  if (parallel.sequence_parallel()) return NotBuilt("parallel.sequence_parallel", "true", "false");
   if (parallel.schedule() != ParallelConfig::ONE_F_ONE_B) {
     return NotBuilt("parallel.schedule", ParallelConfig::Schedule_Name(parallel.schedule()), "ONE_F_ONE_B");
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidatePrecision(const EngineConfig& config) {
+  if (!EngineConfig::Precision_IsValid(config.precision())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("precision is ", config.precision(), ", must be F32, BF16 or F16"));
+  }
+  if (config.gradient_precision() != EngineConfig::F32 && config.gradient_precision() != EngineConfig::BF16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("gradient_precision is ", config.gradient_precision(), ", must be F32 or BF16"));
+  }
+  if (config.reproducible() && config.gradient_precision() != EngineConfig::F32) {
+    return absl::InvalidArgumentError("gradient_precision is BF16, but reproducible needs F32");
+  }
+  return AddContext(LossScaler::Create(LossScalerOptionsOf(config.loss_scale())).status(), "loss_scale");
 }
 
 // The first sample and value of `values`, an integer field, that `spec` has no place for.
@@ -92,10 +109,7 @@ absl::Status ValidateConfig(const EngineConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat("recompute is ", config.recompute(), ", must be NONE or FULL"));
   }
-  if (config.precision() != EngineConfig::F32) {
-    return NotBuilt("precision", EngineConfig::Precision_Name(config.precision()), "F32");
-  }
-  if (config.reproducible()) return NotBuilt("reproducible", "true", "false");
+  ARMATURE_RETURN_IF_ERROR(ValidatePrecision(config));
   ARMATURE_RETURN_IF_ERROR(MakeUpdateRule(config.optimizer()).status());
   return MakeSchedule(config.learning_rate()).status();
 }

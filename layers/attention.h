@@ -4,8 +4,8 @@
 #include <string>
 
 #include "armature/layers/context.h"
-#include "armature/layers/linear.h"
 #include "armature/layers/module_builder.h"
+#include "armature/layers/parallel/parallel_linear.h"
 
 namespace armature {
 
@@ -21,11 +21,12 @@ struct SelfAttentionOptions {
   std::string projection_name = "c_proj";
 };
 
-// Multi-head self-attention with a fused q, k, v projection: projection(attention(qkv(x))).
+// Multi-head self-attention with a fused q, k, v projection: projection(attention(qkv(x))). Each
+// rank of the tensor axis has whole heads.
 //
 // Parameters:  qkv [hidden, 3 hidden] as [q | k | v] with bias, projection [hidden, hidden] with bias
-// Shapes:      x [samples, positions, hidden] -> x's
-// Errors:      InvalidArgument, at build, if hidden is not divisible by heads.
+// Shapes:      x [samples, positions, hidden], or a slice of the positions -> x's
+// Errors:      InvalidArgument, at build, if hidden is not divisible by heads, or heads by the tensor size.
 // Reference:   Vaswani et al., "Attention is all you need" (2017).
 class SelfAttention {
  public:
@@ -33,11 +34,13 @@ class SelfAttention {
   Tensor operator()(Context& context, const Tensor& x) const;
 
  private:
-  int64_t heads_;
+  int64_t heads_;  // of this rank
+  int64_t first_head_;
   bool causal_;
   double dropout_;
   int64_t layer_;
-  Linear qkv_, projection_;
+  ColumnParallelLinear qkv_;
+  RowParallelLinear projection_;
 };
 
 }  // namespace armature

@@ -27,12 +27,13 @@ Tensor Context::Input(absl::string_view name) const {
 
 bool Context::HasInput(absl::string_view name) const { return Find(name) != nullptr; }
 
-RandomRegion Context::Dropout(int64_t layer, int64_t rows, int64_t cols) const {
+RandomRegion Context::Dropout(int64_t layer, int64_t rows, int64_t cols, int64_t row_offset) const {
   RandomRegion region;
   region.key = MakeRandomKey(options_.seed, RandomPurpose::kDropout, options_.step, layer);
   region.first_sample = batch().first_sample;
   region.rows = rows;
   region.cols = cols;
+  region.row_offset = row_offset;
   region.global_cols = cols;
   return region;
 }

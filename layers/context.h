@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "armature/layers/parallel/tensor_group.h"
 #include "armature/tensor/backend.h"
 #include "armature/tensor/parameter.h"
 #include "armature/tensor/random.h"
@@ -38,6 +39,7 @@ class Context {
     bool training = false;  // dropout is on
     uint64_t seed = 0;
     int64_t step = 0;
+    TensorGroup tensor;
   };
   Context(Backend& backend, const Options& options) : backend_(backend), options_(options) {}
 
@@ -52,8 +54,11 @@ class Context {
   bool HasInput(absl::string_view name) const;
 
   // Which random numbers the elements of a tensor [samples, rows, cols] get in layer `layer` of this step.
-  RandomRegion Dropout(int64_t layer, int64_t rows, int64_t cols) const;
+  // `row_offset` is that of its first row in the whole tensor, where this rank holds a slice of the rows.
+  RandomRegion Dropout(int64_t layer, int64_t rows, int64_t cols, int64_t row_offset = 0) const;
 
+  // The ranks that share each layer's work, of which this is one.
+  const TensorGroup& tensor() const { return options_.tensor; }
   Tape* tape() const { return options_.tape; }
   bool training() const { return options_.training; }
   const MicroBatch& batch() const { return *options_.batch; }

@@ -14,7 +14,9 @@ Tensor Dropout::AddTo(Context& context, const Tensor& residual, const Tensor& x)
   const int64_t cols = x.shape().dim(-1);
   const int64_t samples = x.shape().dim(0);
   const int64_t rows = samples * cols == 0 ? 0 : x.num_elements() / (samples * cols);
-  return ops::Dropout(x, residual, context.training() ? p_ : 0, context.Dropout(layer_, rows, cols));
+  const int64_t first_row = x.shape().rank() < 3 ? 0 : context.tensor().FirstPosition(rows);
+  return ops::Dropout(x, residual, context.training() ? p_ : 0,
+                      context.Dropout(layer_, rows, cols, first_row));
 }
 
 }  // namespace armature

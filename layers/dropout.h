@@ -9,7 +9,9 @@ namespace armature {
 // Drops elements with probability p in training, scaling the others by 1 / (1 - p); the identity otherwise.
 // Masks do not depend on the layout of ranks or microbatches.
 //
-// Shapes:  x [samples, ..., n] -> x's
+// Shapes:  x [samples, positions, ..., n], with sequence parallelism a slice of the positions, or [samples,
+// n],
+//          the same on every rank of the tensor axis -> x's
 // Errors:  InvalidArgument if x has fewer than two dimensions; those of ops::Dropout.
 // Reference: Srivastava et al., "Dropout" (2014).
 class Dropout {

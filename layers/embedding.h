@@ -6,10 +6,11 @@
 
 namespace armature {
 
-// A table of vectors, one for each token.
+// A table of vectors, one for each token. The ranks of the tensor axis share out its rows.
 //
-// Parameters:  weight [rows, n]
-// Shapes:      ids [...] (i32, in [0, rows)) -> [..., n]
+// Parameters:  weight [rows, n], split along its rows, padded where the ranks don't divide them
+// Shapes:      ids [...] (i32, in [0, rows)) -> [..., n], or with sequence parallelism this rank's slice of
+// it
 class Embedding {
  public:
   Embedding(ModuleBuilder builder, int64_t rows, int64_t n,
@@ -17,13 +18,14 @@ class Embedding {
   Tensor operator()(Context& context, const Tensor& ids) const;
 
  private:
+  int64_t first_row_;
   ParameterId weight_;
 };
 
 // A learned vector for each position, added to a sequence.
 //
 // Parameters:  weight [max_positions, n]
-// Shapes:      x [samples, positions, n] -> x's
+// Shapes:      x [samples, positions, n], or a slice of the positions -> x's
 // Errors:      InvalidArgument if there are more positions than max_positions.
 class LearnedPositions {
  public:
@@ -34,20 +36,6 @@ class LearnedPositions {
  private:
   int64_t max_positions_;
   ParameterId weight_;
-};
-
-// Logits over the vocabulary, by an embedding table [rows, n] that is tied: x table^T.
-//
-// Shapes:  x [..., n] -> [..., rows]
-class TiedHead {
- public:
-  // `table` is the full name of the embedding's weight.
-  TiedHead(ModuleBuilder builder, absl::string_view table, int64_t rows, int64_t n,
-           const Initializer& init = Initializer::Normal(0.02));
-  Tensor operator()(Context& context, const Tensor& x) const;
-
- private:
-  ParameterId table_;
 };
 
 }  // namespace armature

@@ -12,6 +12,7 @@
 #include "armature/layers/module_builder.h"
 #include "armature/layers/norm.h"
 #include "armature/layers/testing/test_parameters.h"
+#include "armature/layers/vocabulary_head.h"
 #include "armature/tensor/cpu/cpu_backend.h"
 #include "armature/tensor/ops/attention.h"
 #include "armature/tensor/ops/linear.h"
@@ -36,7 +37,7 @@ class LayersTest : public ::testing::Test {
   std::vector<std::string> Declared() const {
     std::vector<std::string> declared;
     for (const ParameterSpec& spec : registry_.specs())
-      declared.push_back(spec.name + " " + spec.shape.ToString());
+      declared.push_back(spec.name + " " + spec.global_shape.ToString());
     return declared;
   }
   // To be called once the layers are built.
@@ -138,7 +139,11 @@ TEST_F(LayersTest, PositionsNeedASequence) {
 // A parameter that is used twice gets the sum of both, once.
 TEST_F(LayersTest, ATiedTableGetsTheSumOfBothUses) {
   const Embedding tokens(Builder().Scope("wte"), 3, 2);
-  const TiedHead head(Builder(), "wte.weight", 3, 2);
+  VocabularyHeadOptions options;
+  options.vocabulary = 3;
+  options.hidden = 2;
+  options.tied_to = "wte.weight";
+  const VocabularyHead head(Builder(), options);
   EXPECT_THAT(Declared(), ElementsAre("wte.weight [3, 2]"));
   Tape tape(*backend_);
   Context context = MakeContext(&tape);

@@ -6,8 +6,9 @@ namespace armature {
 
 Linear::Linear(ModuleBuilder builder, const LinearOptions& options)
     : activation_(options.activation), has_bias_(options.bias) {
-  weight_ = builder.Parameter("weight", {options.in, options.out}, options.init);
-  if (has_bias_) bias_ = builder.Parameter("bias", {options.out}, Initializer::Constant(0));
+  const Sharding sharding = options.on_slices ? builder.WholeOnSlices() : Sharding();
+  weight_ = builder.Parameter("weight", {options.in, options.out}, options.init, sharding);
+  if (has_bias_) bias_ = builder.Parameter("bias", {options.out}, Initializer::Constant(0), sharding);
 }
 
 Tensor Linear::operator()(Context& context, const Tensor& x) const {

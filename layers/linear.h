@@ -13,9 +13,13 @@ struct LinearOptions {
   bool bias = true;                              // starts at 0
   Activation activation = Activation::kNone;     // fused: activation(x w + b)
   Initializer init = Initializer::Normal(0.02);  // of the weight
+  // With sequence parallelism x is this rank's slice of the sequence, as everywhere between tensor-parallel
+  // regions. False: it is the same on every rank of the tensor axis, such as a pooled vector.
+  bool on_slices = true;
 };
 
-// y = activation(x weight + bias).
+// y = activation(x weight + bias). Every rank of the tensor axis has the whole weight
+// (parallel/parallel_linear.h has layers whose weights are shared out).
 //
 // Parameters:  weight [in, out], bias [out]
 // Shapes:      x [..., in] -> [..., out]

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "armature/layers/context.h"
-#include "armature/layers/linear.h"
 #include "armature/layers/module_builder.h"
+#include "armature/layers/parallel/parallel_linear.h"
 
 namespace armature {
 
@@ -19,17 +19,20 @@ struct MlpOptions {
   std::string down_name = "c_proj";
 };
 
-// Two linears with an activation between: down(activation(up(x))).
+// Two linears with an activation between: down(activation(up(x))). The ranks of the tensor axis share out the
+// inner columns.
 //
 // Parameters:  up [hidden, inner], down [inner, hidden], both with bias
-// Shapes:      x [..., hidden] -> x's
+// Shapes:      x [..., hidden], or a slice of the sequence -> x's
+// Errors:      InvalidArgument, at build, if the tensor size does not divide inner.
 class Mlp {
  public:
   Mlp(ModuleBuilder builder, const MlpOptions& options);
   Tensor operator()(Context& context, const Tensor& x) const { return down_(context, up_(context, x)); }
 
  private:
-  Linear up_, down_;
+  ColumnParallelLinear up_;
+  RowParallelLinear down_;
 };
 
 }  // namespace armature

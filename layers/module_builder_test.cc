@@ -52,7 +52,7 @@ TEST_F(ModuleBuilderTest, ATiedParameterIsDeclaredWhereItsFirstBlockIsElsewhere)
   const ParameterId table = builder.Tied("wte.weight", {7, 3}, Initializer::Normal(0.02));
   ASSERT_EQ(table.index, 0);
   EXPECT_EQ(registry_.specs()[0].name, "wte.weight");
-  EXPECT_EQ(registry_.specs()[0].shape, (Shape{7, 3}));
+  EXPECT_EQ(registry_.specs()[0].global_shape, (Shape{7, 3}));
   EXPECT_EQ(registry_.specs()[0].init.scale, 0.02);
 }
 
@@ -63,6 +63,35 @@ TEST_F(ModuleBuilderTest, ATiedParameterOfAnotherShapeFailsTheBuild) {
   EXPECT_THAT(builder.status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("wte.weight"), HasSubstr("[7, 3]"), HasSubstr("[3, 7]"))));
+}
+
+TEST_F(ModuleBuilderTest, ParametersAreSplitAsTheTensorAxisSays) {
+  shared_.tensor_rank = 1;
+  shared_.tensor_size = 2;
+  ModuleBuilder builder(shared_);
+  builder.Parameter("columns", {4, 12}, zero_, builder.Split(1, {4, 4, 4}));
+  builder.Parameter("rows", {5, 4}, zero_, builder.SplitPadded(0));
+  builder.Parameter("whole", {4}, zero_, builder.WholeOnSlices());
+  ASSERT_THAT(builder.status(), IsOk());
+  EXPECT_EQ(registry_.specs()[0].LocalShape(), (Shape{4, 6}));
+  EXPECT_EQ(registry_.specs()[1].LocalShape(), (Shape{3, 4}));
+  EXPECT_EQ(registry_.specs()[2].LocalShape(), (Shape{4}));
+  EXPECT_FALSE(registry_.specs()[2].sharding.partial_gradient);
+  shared_.sequence_parallel = true;
+  EXPECT_TRUE(builder.WholeOnSlices().partial_gradient);
+  shared_.tensor_size = 1;
+  EXPECT_FALSE(builder.WholeOnSlices().partial_gradient) << "the gradient of a rank alone is whole";
+}
+
+TEST_F(ModuleBuilderTest, ATiedParameterIsSplitAsWhereItWasDeclared) {
+  shared_.tensor_size = 2;
+  ModuleBuilder builder(shared_);
+  builder.Scope("wte").Parameter("weight", {8, 4}, zero_, builder.SplitPadded(0));
+  builder.Tied("wte.weight", {8, 4}, zero_, builder.SplitPadded(0));
+  ASSERT_THAT(builder.status(), IsOk());
+  builder.Tied("wte.weight", {8, 4}, zero_);
+  EXPECT_THAT(builder.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wte.weight is split")));
 }
 
 TEST_F(ModuleBuilderTest, LayersHaveTheSameNumbersWhicheverBlocksARankOwns) {

@@ -9,7 +9,7 @@ namespace armature {
 // Layer normalisation over the last dimension (ops::LayerNorm).
 //
 // Parameters:  weight [n], from 1; bias [n], from 0
-// Shapes:      x [..., n] -> x's
+// Shapes:      x [..., n], or a slice of the sequence -> x's
 class LayerNorm {
  public:
   LayerNorm(ModuleBuilder builder, int64_t n, double eps = 1e-5);

@@ -11,7 +11,7 @@
 #include "armature/layers/embedding.h"
 #include "armature/layers/mlp.h"
 #include "armature/layers/norm.h"
-#include "armature/tensor/ops/loss.h"
+#include "armature/layers/vocabulary_head.h"
 
 namespace armature {
 namespace {
@@ -107,20 +107,26 @@ class TransformerBlock : public Block {
   const Dropout mlp_dropout_;
 };
 
+VocabularyHeadOptions HeadOptionsOf(const Gpt2Config& config) {
+  VocabularyHeadOptions options;
+  options.vocabulary = config.vocabulary;
+  options.hidden = config.hidden;
+  options.tied_to = kTokenTable;
+  options.init = Initializer::Normal(config.init_stddev);
+  return options;
+}
+
 class HeadBlock : public Block {
  public:
   HeadBlock(ModuleBuilder builder, const Gpt2Config& config)
       : config_(config),
         norm_(builder.Scope("ln_f"), config.hidden, config.norm_eps),
-        head_(builder, kTokenTable, config.vocabulary, config.hidden,
-              Initializer::Normal(config.init_stddev)) {}
+        head_(builder, HeadOptionsOf(config)) {}
 
   Activations Forward(Context& context, const Activations& in) const override {
-    // No name keeps the logits, so that the loss may reuse their memory for the gradient.
-    if (!context.HasInput("targets")) return {head_(context, norm_(context, in[0]))};
-    ops::CrossEntropyOptions options;
-    options.smoothing = config_.label_smoothing;
-    return {ops::CrossEntropy(head_(context, norm_(context, in[0])), context.Input("targets"), options)};
+    const Tensor x = norm_(context, in[0]);
+    if (!context.HasInput("targets")) return {head_(context, x)};
+    return {head_.Loss(context, x, context.Input("targets"), config_.label_smoothing)};
   }
 
   BlockCost Cost(int64_t samples, int64_t positions) const override {
@@ -137,7 +143,7 @@ class HeadBlock : public Block {
  private:
   const Gpt2Config config_;
   const LayerNorm norm_;
-  const TiedHead head_;
+  const VocabularyHead head_;
 };
 
 template <typename BlockType, typename... Scope>

@@ -44,7 +44,7 @@ class InitialWeights : public ParameterSource, public GradientTarget {
     Tensor& weight = weights_[id.index];
     if (!weight.valid()) {
       const ParameterSpec& spec = registry_.specs()[id.index];
-      weight = Tensor::Empty(backend_, spec.shape, DType::kF32, MemoryCategory::kParameters);
+      weight = Tensor::Empty(backend_, spec.global_shape, DType::kF32, MemoryCategory::kParameters);
       EXPECT_THAT(Initialize(backend_, spec, 1, 0, weight.view()), IsOk());
     }
     return tape == nullptr ? weight : tape->Watch(weight, this);
@@ -93,7 +93,7 @@ TEST(Gpt2, ParametersHaveThePublicNamesAndLayout) {
                                                     {"ln_f.bias", {24}}};
   for (const auto& [name, shape] : expected) {
     ASSERT_OK_AND_ASSIGN(const ParameterId id, built->registry.Find(name));
-    EXPECT_EQ(built->registry.specs()[id.index].shape, shape) << name;
+    EXPECT_EQ(built->registry.specs()[id.index].global_shape, shape) << name;
   }
   EXPECT_EQ(built->registry.specs().size(), 2u + 2 * 12 + 2);  // the head is tied to wte
 }

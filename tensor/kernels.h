@@ -8,7 +8,8 @@
 //   - Statistics (mean, rstd, lse, losses) and scalars are f32, or f64 when dtype is f64.
 //   - `accumulate`: true adds to what is in the output, false overwrites it and never reads it.
 //   - An output may be the same memory as an input only where the field says so.
-//   - Values do not depend on the number of threads. Matrix products are the exception, in their last bits, unless the
+//   - Values do not depend on the number of threads. Matrix products are the exception, in their last bits,
+//   unless the
 //     number of their parts is fixed (CpuOptions::matmul_parts).
 //   - Errors: only those of the device (launch failures, memory for workspace).
 //
@@ -240,8 +241,8 @@ struct SumArgs {
 
 // Losses of rows [rows, stride] of logits, of which the first `classes` columns are real; the others (padding
 // of the vocabulary) take no part. With smoothing e: (1-e) nll + e/classes * sum over classes of -log p.
-// Probabilities are never stored. A target of -100 gives loss 0; any other that is no class gives NaN, in the loss
-// and in its gradient.
+// Probabilities are never stored. A target of -100 gives loss 0; any other that is no class gives NaN, in the
+// loss and in its gradient.
 struct CrossEntropyArgs {
   const void* logits = nullptr;
   const int32_t* targets = nullptr;
@@ -250,6 +251,33 @@ struct CrossEntropyArgs {
   int64_t rows = 0, classes = 0, stride = 0;
   double smoothing = 0;
   DType dtype = DType::kF32;
+};
+
+// Vocabulary parallelism: what one rank's columns of the logits, classes [first_class, first_class + classes)
+// of all, say about each row. A target that is not among them counts 0.
+struct CrossEntropyPartArgs {
+  const void* logits = nullptr;  // [rows, stride]
+  const int32_t* targets = nullptr;
+  // [rows, kCrossEntropyStatistics], written: the maximum, the sum of exp(x - maximum), x at the target, and,
+  // unless it is not wanted, the sum of x.
+  double* statistics = nullptr;
+  int64_t rows = 0, classes = 0, stride = 0, first_class = 0;
+  bool with_sum = false;
+  DType dtype = DType::kF32;
+};
+inline constexpr int64_t kCrossEntropyStatistics = 4;
+
+// The losses, as CrossEntropyArgs has them, from the statistics of all parts, which must have the sums if
+// there is smoothing.
+struct CrossEntropyJoinArgs {
+  const double* statistics = nullptr;  // [parts, rows, kCrossEntropyStatistics]
+  const int32_t* targets = nullptr;
+  void* losses = nullptr;  // [rows], written
+  void* lse = nullptr;     // [rows], written
+  int64_t parts = 1, rows = 0;
+  int64_t classes = 0;  // of all parts
+  double smoothing = 0;
+  DType dtype = DType::kF32;  // of the logits
 };
 
 // dlogits = *dloss * (softmax - target distribution), 0 in padded columns and ignored rows. May be logits'
@@ -261,6 +289,8 @@ struct CrossEntropyBackwardArgs {
   const void* dloss = nullptr;  // one f32 (f64 for f64)
   void* dlogits = nullptr;
   int64_t rows = 0, classes = 0, stride = 0;
+  // The columns are classes [first_class, first_class + classes) of all_classes; 0: there are no others.
+  int64_t first_class = 0, all_classes = 0;
   double smoothing = 0;
   DType dtype = DType::kF32;
 };
@@ -271,6 +301,16 @@ struct CastArgs {
   int64_t count = 0;
   DType from = DType::kF32;
   DType to = DType::kF32;
+};
+
+// y[i * y_outer + j * y_inner + e] = x[i * x_outer + j * x_inner + e] for i < outer, j < inner, e < block:
+// blocks of elements change places. x and y do not overlap, and dtype is any.
+struct CopyBlocksArgs {
+  const void* x = nullptr;
+  void* y = nullptr;
+  int64_t outer = 1, inner = 1, block = 0;
+  int64_t x_outer = 0, x_inner = 0, y_outer = 0, y_inner = 0;
+  DType dtype = DType::kF32;
 };
 
 // y[i] = value.
@@ -311,7 +351,10 @@ struct KernelTable {
   absl::Status (*multiply)(Stream&, const MultiplyArgs&) = nullptr;
   absl::Status (*sum)(Stream&, const SumArgs&) = nullptr;
   absl::Status (*cross_entropy)(Stream&, const CrossEntropyArgs&) = nullptr;
+  absl::Status (*cross_entropy_part)(Stream&, const CrossEntropyPartArgs&) = nullptr;
+  absl::Status (*cross_entropy_join)(Stream&, const CrossEntropyJoinArgs&) = nullptr;
   absl::Status (*cross_entropy_backward)(Stream&, const CrossEntropyBackwardArgs&) = nullptr;
+  absl::Status (*copy_blocks)(Stream&, const CopyBlocksArgs&) = nullptr;
   absl::Status (*cast)(Stream&, const CastArgs&) = nullptr;
   absl::Status (*fill)(Stream&, const FillArgs&) = nullptr;
   absl::Status (*random_fill)(Stream&, const RandomFillArgs&) = nullptr;

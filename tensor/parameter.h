@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "armature/tensor/backend.h"
 #include "armature/tensor/shape.h"
+#include "armature/tensor/sharding.h"
 #include "armature/tensor/tensor.h"
 
 namespace armature {
@@ -36,8 +38,13 @@ struct Initializer {
 
 struct ParameterSpec {
   std::string name;  // "h.3.attn.c_attn.weight": unique in the model, and the checkpoint's key
-  Shape shape;
+  Shape global_shape;
   Initializer init;
+  Sharding sharding = {};  // over the tensor axis
+
+  // Of this rank's tensor.
+  Shape LocalShape() const { return armature::LocalShape(global_shape, sharding); }
+  std::vector<ShardPiece> Pieces() const { return PiecesOf(global_shape, sharding); }
 };
 
 // A parameter's number in its registry.
@@ -49,19 +56,21 @@ struct ParameterId {
 // The parameters of the blocks that one rank owns, in the order of their declaration.
 class ParameterRegistry {
  public:
-  // Errors: AlreadyExists if the name is taken.
+  // Errors: AlreadyExists if the name is taken; InvalidArgument, with the name, if the sharding does not fit
+  // the shape.
   absl::StatusOr<ParameterId> Add(ParameterSpec spec);
   // Errors: NotFound, with the name.
   absl::StatusOr<ParameterId> Find(absl::string_view name) const;
   const std::vector<ParameterSpec>& specs() const { return specs_; }
+  // Of the whole parameters.
   int64_t num_elements() const;
 
  private:
   std::vector<ParameterSpec> specs_;
 };
 
-// Writes the spec's initial values of elements [offset, offset + count) of the whole parameter to `out`, on
-// the backend.
+// Writes the spec's initial values of elements [offset, offset + out.count) of this rank's tensor (in
+// row-major order) to `out`, on the backend. Padding is 0.
 absl::Status Initialize(Backend& backend, const ParameterSpec& spec, uint64_t seed, int64_t offset,
                         BufferView out);
 
@@ -71,6 +80,12 @@ class ParameterSource {
   // The compute copy of this rank's part: cast, gathered if sharded, and watched by `tape` unless that is
   // null. Valid until the end of the block.
   virtual Tensor Borrow(ParameterId id, Tape* tape) = 0;
+  // A block of the model begins and ends to use its parameters, in the forward or in the backward; Prefetch
+  // says which comes next. For sources that have them only for a while: a weight that was borrowed in the
+  // forward is there again from BeginBlock to EndBlock of the backward.
+  virtual absl::Status BeginBlock(int /*block*/) { return absl::OkStatus(); }
+  virtual void EndBlock(int /*block*/) {}
+  virtual void Prefetch(int /*block*/) {}
 };
 
 }  // namespace armature

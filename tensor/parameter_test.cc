@@ -26,7 +26,7 @@ class InitializeTest : public ::testing::Test {
     return ToDoubles(part);
   }
   std::vector<double> Whole(const ParameterSpec& spec, uint64_t seed = 1) {
-    return Values(spec, seed, 0, spec.shape.num_elements());
+    return Values(spec, seed, 0, spec.global_shape.num_elements());
   }
 
   std::unique_ptr<Backend> backend_;
@@ -44,6 +44,42 @@ TEST_F(InitializeTest, ValuesDoNotDependOnHowAParameterIsCut) {
         joined.insert(joined.end(), values.begin(), values.end());
       }
       EXPECT_EQ(joined, whole) << "parts of " << part;
+    }
+  }
+}
+
+// What the parts hold, put back in place, is the whole bit for bit, and padding is 0.
+TEST_F(InitializeTest, ValuesDoNotDependOnTheTensorAxis) {
+  Sharding columns, padded_rows;
+  columns.dim = 1;
+  columns.sections = {4, 4, 8};
+  padded_rows.dim = 0;
+  padded_rows.padded = true;
+  for (Sharding sharding : {columns, padded_rows}) {
+    ParameterSpec spec{"w", {7, 16}, Initializer::Normal(0.02)};
+    const std::vector<double> whole = Whole(spec);
+    for (int parts : {1, 2, 4}) {
+      std::vector<double> joined(whole.size());
+      for (int part = 0; part < parts; ++part) {
+        spec.sharding = sharding;
+        spec.sharding.parts = parts;
+        spec.sharding.part = part;
+        const int64_t count = spec.LocalShape().num_elements();
+        std::vector<double> local = Values(spec, 1, 0, count);
+        // The same elements in two goes.
+        std::vector<double> again = Values(spec, 1, 0, count / 3),
+                            rest = Values(spec, 1, count / 3, count - count / 3);
+        again.insert(again.end(), rest.begin(), rest.end());
+        EXPECT_EQ(again, local);
+        for (const ShardRun& run : RunsOf(spec.global_shape, spec.sharding, 0, count)) {
+          for (int64_t i = 0; i < run.count; ++i) {
+            joined[run.global + i] = local[run.local + i];
+            local[run.local + i] = 0;
+          }
+        }
+        EXPECT_THAT(local, Each(0.0)) << "padding";
+      }
+      EXPECT_EQ(joined, whole) << parts << " parts";
     }
   }
 }
@@ -92,6 +128,10 @@ TEST(ParameterRegistry, FindsByNameAndRefusesTwins) {
   EXPECT_FALSE(found == a);
   EXPECT_THAT(registry.Add({"a", {1}, Initializer::Constant(0)}),
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("named a")));
+  ParameterSpec odd{"odd", {3}, Initializer::Constant(0)};
+  odd.sharding.dim = 0;
+  odd.sharding.parts = 2;
+  EXPECT_THAT(registry.Add(odd), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("parameter odd")));
   EXPECT_THAT(registry.Find("c"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("named c")));
   EXPECT_EQ(registry.specs().size(), 2u);
 }

@@ -10,11 +10,16 @@
 namespace armature {
 namespace {
 
-// The index of the slice's first element among those of `in`, which contains it, row-major.
-int64_t FlatIndex(absl::Span<const int64_t> at, const Slice& in) {
+// How far the element `at` of the tensor lies behind the first one of `in`, which contains it.
+int64_t FlatIndex(absl::Span<const int64_t> at, const Slice& in, absl::Span<const int64_t> strides) {
   int64_t index = 0;
-  for (int i = 0; i < in.shape.rank(); ++i) index = index * in.shape.dim(i) + at[i] - in.offset[i];
+  for (int i = 0; i < in.shape.rank(); ++i) index += (at[i] - in.offset[i]) * strides[i];
   return index;
+}
+
+// Whether dimension `dim` of what is shared is followed, in memory, by the next index of the one before it.
+bool IsDense(const Shape& shared, absl::Span<const int64_t> strides, int dim) {
+  return strides[dim - 1] == shared.dim(dim) * strides[dim];
 }
 
 // Appends [begin, end) of the part of the tensor whose first `depth` coordinates are those of `prefix`.
@@ -123,14 +128,23 @@ std::vector<Slice> SlicesOfFlatRange(const Shape& global_shape, int64_t begin, i
   return slices;
 }
 
+std::vector<int64_t> RowMajorStrides(const Shape& shape) {
+  std::vector<int64_t> strides(shape.rank(), 1);
+  for (int i = shape.rank() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape.dim(i);
+  return strides;
+}
+
 void CopyShared(const Slice& from, DType from_dtype, const char* from_data, const Slice& to, DType to_dtype,
-                char* to_data) {
+                char* to_data, absl::Span<const int64_t> from_strides, absl::Span<const int64_t> to_strides) {
   const absl::optional<Slice> shared = Intersect(from, to);
   if (!shared) return;
-  // Dimensions from `inner` on lie in one run in both: all but the first of them are shared in full.
+  const std::vector<int64_t> from_dense = RowMajorStrides(from.shape), to_dense = RowMajorStrides(to.shape);
+  if (from_strides.empty()) from_strides = from_dense;
+  if (to_strides.empty()) to_strides = to_dense;
+  // Dimensions from `inner` on lie in one run in both.
   int inner = std::max(shared->shape.rank() - 1, 0);
-  while (inner > 0 && shared->shape.dim(inner) == from.shape.dim(inner) &&
-         shared->shape.dim(inner) == to.shape.dim(inner)) {
+  while (inner > 0 && IsDense(shared->shape, from_strides, inner) &&
+         IsDense(shared->shape, to_strides, inner)) {
     --inner;
   }
   int64_t run = 1;
@@ -138,8 +152,8 @@ void CopyShared(const Slice& from, DType from_dtype, const char* from_data, cons
   const int64_t num_runs = shared->shape.num_elements() / run;
   std::vector<int64_t> at = shared->offset;
   for (int64_t i = 0; i < num_runs; ++i) {
-    ConvertElements(from_data + FlatIndex(at, from) * SizeOf(from_dtype), from_dtype,
-                    to_data + FlatIndex(at, to) * SizeOf(to_dtype), to_dtype, run);
+    ConvertElements(from_data + FlatIndex(at, from, from_strides) * SizeOf(from_dtype), from_dtype,
+                    to_data + FlatIndex(at, to, to_strides) * SizeOf(to_dtype), to_dtype, run);
     for (int d = inner - 1; d >= 0 && ++at[d] == shared->offset[d] + shared->shape.dim(d); --d)
       at[d] = shared->offset[d];
   }

@@ -49,10 +49,15 @@ absl::optional<Slice> Intersect(const Slice& a, const Slice& b);
 // 0 <= begin <= end <= elements.
 std::vector<Slice> SlicesOfFlatRange(const Shape& global_shape, int64_t begin, int64_t end);
 
+// Elements from one index of each dimension to the next in a row-major tensor.
+std::vector<int64_t> RowMajorStrides(const Shape& shape);
+
 // Copies what `from` and `to` share from the elements of the one to those of the other, converting the dtype.
-// Both are row-major, and need not be aligned. CanConvert(from_dtype, to_dtype).
+// Each data pointer is that of the slice's first element, and need not be aligned; empty strides: the slice's
+// elements lie row-major. CanConvert(from_dtype, to_dtype).
 void CopyShared(const Slice& from, DType from_dtype, const char* from_data, const Slice& to, DType to_dtype,
-                char* to_data);
+                char* to_data, absl::Span<const int64_t> from_strides = {},
+                absl::Span<const int64_t> to_strides = {});
 
 }  // namespace armature
 

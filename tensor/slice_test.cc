@@ -66,6 +66,20 @@ TEST(CopyShared, LeavesTheRestAlone) {
   EXPECT_THAT(to, ElementsAre(13, -1, -1, -1));
 }
 
+TEST(CopyShared, FollowsStrides) {
+  // Columns 2 and 3 of a [2, 4] matrix lie four apart.
+  const float from[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  float to[8] = {};
+  const Slice columns = {{0, 2}, {2, 2}};
+  CopyShared(columns, DType::kF32, reinterpret_cast<const char*>(from + 2), columns, DType::kF32,
+             reinterpret_cast<char*>(to), {4, 1});
+  EXPECT_THAT(to, ElementsAre(2, 3, 6, 7, 0, 0, 0, 0));
+  float back[8] = {};
+  CopyShared(columns, DType::kF32, reinterpret_cast<const char*>(to), columns, DType::kF32,
+             reinterpret_cast<char*>(back + 2), {}, {4, 1});
+  EXPECT_THAT(back, ElementsAre(0, 0, 2, 3, 0, 0, 6, 7));
+}
+
 TEST(CopyShared, ConvertsElements) {
   const BFloat16 from[3] = {BFloat16(1), BFloat16(2), BFloat16(3)};
   float to[2];

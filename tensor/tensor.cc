@@ -84,6 +84,10 @@ BufferView Tensor::view() const {
   return view;
 }
 
+void Tensor::EvictStorage() const { storage_->Evict(); }
+
+absl::Status Tensor::ReacquireStorage() const { return storage_->Reacquire(); }
+
 Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   if (!ok()) return Failed(status());
   if (tape_ != nullptr) {

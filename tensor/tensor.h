@@ -71,6 +71,11 @@ class Tensor {
   // True if no other handle shares the memory: it may be reused in place.
   bool unique() const { return storage_.use_count() == 1; }
 
+  // For weights that are gathered for a while: the memory under this and all tensors that share it is given
+  // back, and nobody may read them until it has been reacquired, uninitialised.
+  void EvictStorage() const;
+  absl::Status ReacquireStorage() const;
+
   // Elements [begin, end) of the leading dimension; a view. Failed with OutOfRange if they are not there, and
   // with FailedPrecondition on a tape, where the slice would lose its gradient: use ops::Slice.
   Tensor Slice(int64_t begin, int64_t end) const;

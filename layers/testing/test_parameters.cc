@@ -8,9 +8,9 @@ namespace armature {
 TestParameters::TestParameters(Backend& backend, const ParameterRegistry& registry, DType dtype)
     : backend_(backend), registry_(registry), dtype_(dtype) {
   for (const ParameterSpec& spec : registry.specs()) {
-    weights_.push_back(Tensor::Empty(backend, spec.shape, dtype, MemoryCategory::kParameters));
+    weights_.push_back(Tensor::Empty(backend, spec.LocalShape(), dtype, MemoryCategory::kParameters));
     EXPECT_THAT(Initialize(backend, spec, /*seed=*/1, /*offset=*/0, weights_.back().view()), IsOk());
-    places_.push_back(std::make_unique<GradientPlace>(backend, spec.shape, dtype));
+    places_.push_back(std::make_unique<GradientPlace>(backend, spec.LocalShape(), dtype));
   }
 }
 

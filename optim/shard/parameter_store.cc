@@ -1,160 +1,359 @@
 #include "armature/optim/shard/parameter_store.h"
 
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "armature/base/status_macros.h"
+#include "armature/comm/inproc/inproc_group.h"
 #include "armature/optim/clip.h"
+#include "armature/tensor/backend.h"
+#include "armature/tensor/kernels.h"
+#include "armature/tensor/ops/elementwise.h"
 
 namespace armature {
 namespace {
 
-// A parameter begins at a cache line, so that no two threads or kernels share one.
-constexpr int64_t kAlignmentElements = 16;
+absl::Span<float> AsSpan(const Tensor& tensor) {
+  return absl::MakeSpan(static_cast<float*>(tensor.data()), tensor.num_elements());
+}
+
+GradientBucketsOptions GradientOptions(const ParameterStoreOptions& options) {
+  using Kind = GradientBucketsOptions::Kind;
+  GradientBucketsOptions gradients;
+  gradients.kind = options.sharding >= 2   ? Kind::kSharded
+                   : options.sharding == 1 ? Kind::kScatter
+                                           : Kind::kWhole;
+  gradients.dtype = options.gradient_dtype;
+  gradients.reproducible = options.reproducible;
+  gradients.overlap = options.overlap;
+  gradients.tensor = options.tensor;
+  return gradients;
+}
 
 }  // namespace
-
-// A parameter's place in the gradient bucket.
-class ParameterStore::Target : public GradientTarget {
- public:
-  explicit Target(Tensor place) : place_(std::move(place)) {}
-  GradientSlot Slot() override { return {place_, written_}; }
-  void Contributed() override { written_ = true; }
-  void Begin() { written_ = false; }
-  bool written() const { return written_; }
-
- private:
-  const Tensor place_;
-  bool written_ = false;
-};
 
 ParameterStore::ParameterStore(Backend& backend, const std::vector<ParameterSpec>& specs,
                                const UpdateRule& rule, const ParameterStoreOptions& options)
     : backend_(backend), specs_(specs), state_specs_(rule.States()), options_(options) {
-  for (const ParameterSpec& spec : specs_) {
-    offsets_.push_back(bucket_elements_);
-    const int64_t elements = spec.shape.num_elements();
-    num_parameters_ += elements;
-    bucket_elements_ += (elements + kAlignmentElements - 1) / kAlignmentElements * kAlignmentElements;
-  }
-}
-
-absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
-    Backend& backend, const std::vector<ParameterSpec>& specs, const UpdateRule& rule,
-    const ParameterStoreOptions& options) {
-  if (backend.device().kind != Device::Kind::kCpu) {
-    return absl::UnimplementedError("parameters on this device: update rules run on the CPU");
-  }
-  std::unique_ptr<ParameterStore> store(new ParameterStore(backend, specs, rule, options));
-  ARMATURE_RETURN_IF_ERROR(store->Allocate());
-  return store;
-}
-
-absl::Status ParameterStore::Allocate() {
-  const Shape bucket{bucket_elements_};
-  weights_ = Tensor::Empty(backend_, bucket, DType::kF32, MemoryCategory::kParameters);
-  ARMATURE_RETURN_IF_ERROR(weights_.status());
-  gradients_ = Tensor::Empty(backend_, bucket, DType::kF32, MemoryCategory::kGradients);
-  ARMATURE_RETURN_IF_ERROR(gradients_.status());
-  for (size_t i = 0; i < state_specs_.size(); ++i) {
-    states_.push_back(Tensor::Zeros(backend_, bucket, DType::kF32, MemoryCategory::kOptimizer));
-    ARMATURE_RETURN_IF_ERROR(states_.back().status());
-  }
-  for (size_t i = 0; i < specs_.size(); ++i) {
-    ARMATURE_RETURN_IF_ERROR(Initialize(backend_, specs_[i], options_.seed, 0, View(weights_, i).view()));
-    targets_.push_back(std::make_unique<Target>(View(gradients_, i)));
-  }
-  return absl::OkStatus();
+  for (const ParameterSpec& spec : specs_) num_parameters_ += spec.global_shape.num_elements();
 }
 
 ParameterStore::~ParameterStore() = default;
 
-Tensor ParameterStore::View(const Tensor& bucket, size_t index) const {
-  const int64_t begin = offsets_[index];
-  return bucket.Slice(begin, begin + specs_[index].shape.num_elements()).Reshape(specs_[index].shape);
+absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
+    Backend& backend, const std::vector<ParameterSpec>& specs, const UpdateRule& rule,
+    const ParameterStoreOptions& options) {
+  if (options.sharding < 0 || options.sharding > 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sharding is ", options.sharding, ", must be 0, 1, 2 or 3"));
+  }
+  if (options.reproducible && options.gradient_dtype != DType::kF32) {
+    return absl::InvalidArgumentError("reproducible sums of gradients must be f32");
+  }
+  if (!options.blocks.empty() && options.blocks.size() != specs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.blocks.size(), " blocks for ", specs.size(), " parameters"));
+  }
+  std::unique_ptr<ParameterStore> store(new ParameterStore(backend, specs, rule, options));
+  ARMATURE_RETURN_IF_ERROR(store->Build());
+  return store;
+}
+
+absl::Status ParameterStore::Build() {
+  if (options_.replicas == nullptr) {
+    ARMATURE_ASSIGN_OR_RETURN(alone_, comm::MakeInprocGroup(1));
+    options_.replicas = alone_[0].get();
+  }
+  std::vector<BucketEntry> entries;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    entries.push_back(
+        {specs_[i].LocalShape().num_elements(), options_.blocks.empty() ? 0 : options_.blocks[i]});
+  }
+  BucketLayoutOptions layout;
+  layout.shards = options_.replicas->size();
+  layout.max_elements = options_.bucket_elements;
+  layout.split_at_blocks = gathers_blocks();
+  layout_ = std::make_unique<BucketLayout>(entries, layout);
+  weights_ = std::make_unique<WeightBuckets>(
+      backend_, *layout_, *options_.replicas,
+      gathers_blocks() ? WeightBuckets::Kind::kSharded : WeightBuckets::Kind::kWhole, options_.dtype);
+  GradientBucketsOptions gradients = GradientOptions(options_);
+  for (const ParameterSpec& spec : specs_) gradients.partial.push_back(spec.sharding.partial_gradient);
+  gradients_ = std::make_unique<GradientBuckets>(backend_, *layout_, *options_.replicas, gradients);
+  ARMATURE_RETURN_IF_ERROR(weights_->Allocate());
+  ARMATURE_RETURN_IF_ERROR(gradients_->Allocate());
+  for (size_t b = 0; b < layout_->buckets().size(); ++b) {
+    const Shape shape{Owned(static_cast<int>(b)).elements()};
+    if (options_.dtype != DType::kF32) {
+      masters_.push_back(Tensor::Empty(backend_, shape, DType::kF32, MemoryCategory::kParameters));
+      ARMATURE_RETURN_IF_ERROR(masters_.back().status(), "f32 masters");
+    }
+    states_.emplace_back();
+    for (size_t s = 0; s < state_specs_.size(); ++s) {
+      states_.back().push_back(Tensor::Zeros(backend_, shape, DType::kF32, MemoryCategory::kOptimizer));
+      ARMATURE_RETURN_IF_ERROR(states_.back().back().status(), "optimizer states");
+    }
+  }
+  return Initialize();
+}
+
+absl::Status ParameterStore::Initialize() {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    ARMATURE_RETURN_IF_ERROR(InitializeParameter(static_cast<int>(i)), "initial values of ", specs_[i].name);
+  }
+  return ShareWeights();
+}
+
+absl::Status ParameterStore::InitializeParameter(int parameter) {
+  const BucketLayout::Place& place = layout_->place(parameter);
+  const Range part = layout_->PartOf(parameter, Owned(place.bucket));
+  if (part.elements() == 0) return absl::OkStatus();
+  return armature::Initialize(backend_, specs_[parameter], options_.seed, part.begin - place.begin,
+                              Master(place.bucket, part).view());
+}
+
+bool ParameterStore::Counts(int parameter) const {
+  return specs_[parameter].sharding.dim != -1 || options_.tensor == nullptr || options_.tensor->rank() == 0;
+}
+
+BucketLayout::Range ParameterStore::Owned(int bucket) const {
+  return options_.sharding == 0 ? Range{0, layout_->buckets()[bucket].elements} : Share(bucket);
+}
+
+BucketLayout::Range ParameterStore::Share(int bucket) const {
+  return layout_->Shard(bucket, options_.replicas->rank());
+}
+
+Tensor ParameterStore::Master(int bucket, const Range& range) const {
+  if (masters_.empty()) return weights_->own(bucket, range);
+  const int64_t begin = Owned(bucket).begin;
+  return masters_[bucket].Slice(range.begin - begin, range.end - begin);
+}
+
+Tensor ParameterStore::State(int bucket, size_t state, const Range& range) const {
+  const int64_t begin = Owned(bucket).begin;
+  return states_[bucket][state].Slice(range.begin - begin, range.end - begin);
+}
+
+Tensor ParameterStore::GradientOf(int bucket, const Range& range) const {
+  const int64_t begin = Owned(bucket).begin;
+  return gradients_->own(bucket).Slice(range.begin - begin, range.end - begin);
+}
+
+Tensor ParameterStore::GradientAsF32(int bucket, const Range& range) const {
+  return ops::Cast(GradientOf(bucket, range), DType::kF32);
 }
 
 Tensor ParameterStore::Borrow(ParameterId id, Tape* tape) {
   if (id.index < 0 || id.index >= static_cast<int>(specs_.size())) {
     return Tensor::Failed(absl::InternalError(absl::StrCat("no parameter has the number ", id.index)));
   }
-  const Tensor weight = View(weights_, id.index);
-  return tape == nullptr ? weight : tape->Watch(weight, targets_[id.index].get());
+  const Tensor weight = weights_->Borrow(id.index).Reshape(specs_[id.index].LocalShape());
+  return tape == nullptr ? weight : tape->Watch(weight, gradients_->target(id.index));
 }
 
-void ParameterStore::BeginStep() {
-  for (const std::unique_ptr<Target>& target : targets_) target->Begin();
-}
+absl::Status ParameterStore::BeginBlock(int block) { return weights_->BeginBlock(block); }
+void ParameterStore::EndBlock(int block) { weights_->EndBlock(block); }
+void ParameterStore::Prefetch(int block) { weights_->Prefetch(block); }
+
+void ParameterStore::BeginStep(int microbatches) { gradients_->BeginStep(microbatches); }
+
+absl::Status ParameterStore::EndMicrobatch() { return gradients_->EndMicrobatch(); }
 
 absl::Status ParameterStore::FinishGradients() {
-  for (size_t i = 0; i < targets_.size(); ++i) {
-    if (targets_[i]->written()) continue;
-    const absl::Span<float> gradient = SpanOf(gradients_, i);
-    std::memset(gradient.data(), 0, gradient.size() * sizeof(float));
-  }
-  return absl::OkStatus();
+  weights_->ReleaseAll();
+  return gradients_->Finish();
+}
+
+absl::Status ParameterStore::Reconnect(comm::Communicator& replicas, comm::Communicator* tensor) {
+  options_.replicas = &replicas;
+  options_.tensor = tensor;
+  gradients_->Reconnect(replicas, tensor);
+  return weights_->Reconnect(replicas);
+}
+
+void ParameterStore::Abandon() {
+  weights_->ReleaseAll();
+  gradients_->Abandon();
 }
 
 std::vector<std::string> ParameterStore::ParametersWithoutGradient() const {
   std::vector<std::string> names;
-  for (size_t i = 0; i < targets_.size(); ++i) {
-    if (!targets_[i]->written()) names.push_back(specs_[i].name);
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    if (!gradients_->has_gradient(static_cast<int>(i))) names.push_back(specs_[i].name);
   }
   return names;
 }
 
-absl::Span<float> ParameterStore::SpanOf(const Tensor& bucket, size_t index) const {
-  return absl::MakeSpan(static_cast<float*>(bucket.data()) + offsets_[index],
-                        specs_[index].shape.num_elements());
+// Calls f(parameter, bucket, range) for each part of a parameter in this rank's share.
+template <typename F>
+void ParameterStore::ForEachShare(F f) const {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const int parameter = static_cast<int>(i), bucket = layout_->place(parameter).bucket;
+    const Range part = layout_->PartOf(parameter, Share(bucket));
+    if (part.elements() > 0 && Counts(parameter)) f(parameter, bucket, part);
+  }
 }
 
 double ParameterStore::GradientSquares() const {
+  std::vector<Tensor> gradients;  // keeps copies alive
   std::vector<absl::Span<const float>> parts;
-  for (size_t i = 0; i < specs_.size(); ++i) parts.push_back(SpanOf(gradients_, i));
+  ForEachShare([&](int, int bucket, const Range& part) {
+    gradients.push_back(GradientAsF32(bucket, part));
+    parts.push_back(AsSpan(gradients.back()));
+  });
   return SumOfSquares(parts, options_.threads);
 }
 
+double ParameterStore::LargestGradient() const {
+  std::vector<absl::Span<const float>> parts;
+  ForEachShare(
+      [&](int, int bucket, const Range& part) { parts.push_back(AsSpan(GradientOf(bucket, part))); });
+  return LargestMagnitude(parts, options_.threads);
+}
+
+ExactSum ParameterStore::GradientSquaresExactly(double largest) const {
+  std::vector<absl::Span<const float>> parts;
+  ForEachShare(
+      [&](int, int bucket, const Range& part) { parts.push_back(AsSpan(GradientOf(bucket, part))); });
+  return SumOfSquaresExactly(parts, largest, options_.threads);
+}
+
 absl::Status ParameterStore::Update(const UpdateRule& rule, const StepFacts& facts) {
-  const size_t num_states = states_.size();
-  std::vector<absl::Span<float>> states(specs_.size() * num_states);
-  std::vector<UpdateView> views(specs_.size());
-  for (size_t i = 0; i < specs_.size(); ++i) {
-    for (size_t s = 0; s < num_states; ++s) states[i * num_states + s] = SpanOf(states_[s], i);
-    UpdateView& view = views[i];
-    view.weight = SpanOf(weights_, i);
-    view.gradient = SpanOf(gradients_, i);
-    view.state = absl::MakeConstSpan(states).subspan(i * num_states, num_states);
+  for (size_t b = 0; b < layout_->buckets().size(); ++b) {
+    ARMATURE_RETURN_IF_ERROR(UpdateBucket(static_cast<int>(b), rule, facts));
+    ARMATURE_RETURN_IF_ERROR(CastMasters(static_cast<int>(b)));
+    if (options_.sharding > 0) weights_->Share(static_cast<int>(b));
+  }
+  return AddContext(weights_->FinishSharing(), "sharing the new weights");
+}
+
+absl::Status ParameterStore::UpdateBucket(int bucket, const UpdateRule& rule, const StepFacts& facts) {
+  const size_t num_states = state_specs_.size();
+  const std::vector<int>& parameters = layout_->buckets()[bucket].parameters;
+  std::vector<absl::Span<float>> states(parameters.size() * num_states);
+  std::vector<UpdateView> views;
+  std::vector<Tensor> gradients;  // keeps copies alive
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const int parameter = parameters[i];
+    const Range part = layout_->PartOf(parameter, Owned(bucket));
+    if (part.elements() == 0) continue;
+    gradients.push_back(GradientAsF32(bucket, part));
+    ARMATURE_RETURN_IF_ERROR(gradients.back().status(), "gradient of ", specs_[parameter].name);
+    absl::Span<float>* const own_states = &states[i * num_states];
+    for (size_t s = 0; s < num_states; ++s) own_states[s] = AsSpan(State(bucket, s, part));
+    UpdateView view;
+    view.weight = AsSpan(Master(bucket, part));
+    view.gradient = AsSpan(gradients.back());
+    view.state = absl::MakeConstSpan(own_states, num_states);
     view.facts.parameter = static_cast<int64_t>(i);
-    view.facts.global_shape = specs_[i].shape;
-    view.facts.decay = DecaysByDefault(specs_[i].shape);
+    view.facts.global_shape = specs_[parameter].global_shape;
+    view.facts.decay = DecaysByDefault(specs_[parameter].global_shape);
+    view.facts.offset = part.begin - layout_->place(parameter).begin;
+    views.push_back(view);
   }
-  StepFacts with_threads = facts;
-  with_threads.threads = options_.threads;
-  return rule.Update(views, with_threads);
+  StepFacts shared = facts;
+  shared.threads = options_.threads;
+  const bool is_split = options_.sharding > 0 || (options_.tensor != nullptr && options_.tensor->size() > 1);
+  if (is_split) {
+    shared.num_parameters = static_cast<int64_t>(parameters.size());
+    shared.sum_over_shards = [&](absl::Span<double> sums) { return SumOverShards(parameters, sums); };
+  }
+  return rule.Update(views, shared);
 }
 
-std::vector<NamedBuffer> ParameterStore::Parts(const Tensor& bucket,
-                                                        absl::string_view prefix) const {
-  std::vector<NamedBuffer> parts;
-  for (size_t i = 0; i < specs_.size(); ++i) {
-    parts.push_back({absl::StrCat(prefix, specs_[i].name), specs_[i].shape, View(bucket, i).view()});
+// `sums` has the same number of entries for each of the parameters, in their order.
+absl::Status ParameterStore::SumOverShards(const std::vector<int>& parameters,
+                                           absl::Span<double> sums) const {
+  const BufferView view = {sums.data(), static_cast<int64_t>(sums.size()), DType::kF64, Device()};
+  if (options_.sharding > 0) {
+    ARMATURE_RETURN_IF_ERROR(options_.replicas->AllReduce(view, comm::ReduceOp::kSum).Wait());
   }
-  return parts;
+  if (options_.tensor == nullptr || options_.tensor->size() == 1) return absl::OkStatus();
+  // What every tensor rank holds whole counts once.
+  const size_t entries = parameters.empty() ? 0 : sums.size() / parameters.size();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (Counts(parameters[i])) continue;
+    for (double& entry : sums.subspan(i * entries, entries)) entry = 0;
+  }
+  return options_.tensor->AllReduce(view, comm::ReduceOp::kSum).Wait();
 }
 
-std::vector<NamedBuffer> ParameterStore::Weights() const { return Parts(weights_, ""); }
+absl::Status ParameterStore::CastMasters(int bucket) {
+  if (masters_.empty()) return absl::OkStatus();
+  const Range owned = Owned(bucket);
+  const Tensor master = Master(bucket, owned), weights = weights_->own(bucket, owned);
+  CastArgs args;
+  args.x = master.data();
+  args.y = weights.data();
+  args.count = owned.elements();
+  args.from = DType::kF32;
+  args.to = options_.dtype;
+  return backend_.kernels().cast(backend_.compute_stream(), args);
+}
 
-std::vector<NamedBuffer> ParameterStore::Gradients() const { return Parts(gradients_, ""); }
+absl::Status ParameterStore::ShareWeights() {
+  ReleaseBlocks();
+  for (size_t b = 0; b < layout_->buckets().size(); ++b) {
+    ARMATURE_RETURN_IF_ERROR(CastMasters(static_cast<int>(b)));
+    if (options_.sharding > 0) weights_->Share(static_cast<int>(b));
+  }
+  return AddContext(weights_->FinishSharing(), "sharing the weights");
+}
 
-std::vector<NamedBuffer> ParameterStore::States() const {
-  std::vector<NamedBuffer> parts;
-  for (size_t s = 0; s < states_.size(); ++s) {
-    for (NamedBuffer& part : Parts(states_[s], absl::StrCat("optimizer.", state_specs_[s].name, "."))) {
-      parts.push_back(std::move(part));
+// The elements [begin, end) of a rank's parameter, which lie at `memory`, as slices of the whole.
+void ParameterStore::AppendSlices(absl::string_view prefix, int parameter, const Range& part,
+                                  const Tensor& memory, std::vector<ShardedArray>& arrays) const {
+  const ParameterSpec& spec = specs_[parameter];
+  const Shape local_shape = spec.LocalShape();
+  const std::vector<int64_t> strides = RowMajorStrides(local_shape);
+  const int64_t begin = part.begin - layout_->place(parameter).begin;
+  for (const Slice& box : SlicesOfFlatRange(local_shape, begin, begin + part.elements())) {
+    for (const ShardPiece& piece : spec.Pieces()) {
+      const absl::optional<Slice> local = Intersect(box, piece.local);
+      if (!local.has_value()) continue;
+      ShardedArray array;
+      array.name = absl::StrCat(prefix, spec.name);
+      array.global_shape = spec.global_shape;
+      array.slice = *local;
+      int64_t first = -begin;
+      for (int i = 0; i < local_shape.rank(); ++i) {
+        array.slice.offset[i] += piece.global.offset[i] - piece.local.offset[i];
+        first += local->offset[i] * strides[i];
+      }
+      array.local = memory.view();
+      array.local.data = static_cast<char*>(array.local.data) + first * SizeOf(memory.dtype());
+      array.local.count = local->shape.num_elements();
+      if (RowMajorStrides(local->shape) != strides) array.strides = strides;
+      arrays.push_back(std::move(array));
     }
   }
-  return parts;
+}
+
+std::vector<ShardedArray> ParameterStore::Slices(Kind kind, bool once) const {
+  std::vector<ShardedArray> arrays;
+  const size_t rounds = kind == Kind::kStates ? state_specs_.size() : 1;
+  for (size_t s = 0; s < rounds; ++s) {
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      const int parameter = static_cast<int>(i), bucket = layout_->place(parameter).bucket;
+      if (once && !Counts(parameter)) continue;
+      const Range part = layout_->PartOf(parameter, once ? Share(bucket) : Owned(bucket));
+      if (part.elements() == 0) continue;
+      switch (kind) {
+        case Kind::kWeights:
+          AppendSlices("", parameter, part, Master(bucket, part), arrays);
+          break;
+        case Kind::kGradients:
+          AppendSlices("", parameter, part, GradientOf(bucket, part), arrays);
+          break;
+        case Kind::kStates:
+          AppendSlices(absl::StrCat("optimizer.", state_specs_[s].name, "."), parameter, part,
+                       State(bucket, s, part), arrays);
+          break;
+      }
+    }
+  }
+  return arrays;
 }
 
 }  // namespace armature

@@ -1,16 +1,28 @@
-// ParameterStore: a rank's weights, gradients and optimizer state, in flat buckets. The only ParameterSource
-// of training.
+// ParameterStore: a rank's weights, gradients and optimizer states, in flat buckets. The only ParameterSource
+// of training. Data parallelism and ZeRO are one mechanism, at four stages over the ranks that hold the same
+// weights:
 //
-//   ARMATURE_ASSIGN_OR_RETURN(auto store, ParameterStore::Create(backend, registry.specs(), *rule, options));
-//   store->BeginStep();
-//   ...                                             // forward and backward of each microbatch: layers borrow
-//   weights ARMATURE_RETURN_IF_ERROR(store->FinishGradients()); ARMATURE_RETURN_IF_ERROR(store->Update(*rule,
-//   facts));
+//   stage | weights | gradients | masters and states | bytes a parameter: f32 | bf16, bf16 gradients
+//   ------|---------|-----------|--------------------|------------------------|---------------------
+//   0     | whole   | whole     | whole              | 16                     | 16
+//   1     | whole   | whole     | shard              | 8 + 8/N                | 4 + 12/N
+//   2     | whole   | shard     | shard              | 4 + 12/N               | 2 + 14/N
+//   3     | shard   | shard     | shard              | 16/N                   | 16/N
+//
+// for AdamW over N ranks; f32 gradients of bf16 weights take 2 bytes more. f32 weights are their own masters.
+//
+//   store->BeginStep(microbatches);
+//   ...                                       // forward and backward of each microbatch, and after each:
+//   ARMATURE_RETURN_IF_ERROR(store->EndMicrobatch());
+//   ARMATURE_RETURN_IF_ERROR(store->FinishGradients());
+//   const double squares = store->GradientSquares();      // of this rank's share; to be summed over all
+//   ARMATURE_RETURN_IF_ERROR(store->Update(*rule, facts));
 //
 // The first contribution of a step overwrites a parameter's gradient, later ones are added: nothing is ever
 // cleared that will be written anyway.
 //
-// Memory: 4 bytes a parameter each for weights, gradients and each of the rule's states.
+// Reference: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models"
+// (2020).
 #ifndef ARMATURE_OPTIM_SHARD_PARAMETER_STORE_H_
 #define ARMATURE_OPTIM_SHARD_PARAMETER_STORE_H_
 
@@ -22,9 +34,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "armature/base/thread_team.h"
+#include "armature/comm/communicator.h"
+#include "armature/optim/shard/bucket_layout.h"
+#include "armature/optim/shard/exact_sum.h"
+#include "armature/optim/shard/gradient_buckets.h"
+#include "armature/optim/shard/weight_buckets.h"
 #include "armature/optim/update_rule.h"
-#include "armature/tensor/named_buffer.h"
 #include "armature/tensor/parameter.h"
+#include "armature/tensor/sharded_array.h"
 #include "armature/tensor/tape.h"
 
 namespace armature {
@@ -33,13 +50,32 @@ struct ParameterStoreOptions {
   uint64_t seed = 0;
   // For sums and updates; null: the calling thread alone.
   ThreadTeam* threads = nullptr;
+  // The ZeRO stage, 0 to 3.
+  int sharding = 0;
+  // Of the weights that layers see, and of the sums of gradients.
+  DType dtype = DType::kF32;
+  DType gradient_dtype = DType::kF32;
+  // See GradientBucketsOptions.
+  bool reproducible = false;
+  bool overlap = true;
+  int64_t bucket_elements = 6553600;
+  // The block of each parameter. Empty: all belong to block 0.
+  std::vector<int> blocks;
+  // The ranks that hold the same weights. Must outlive the store. Null: this rank alone.
+  comm::Communicator* replicas = nullptr;
+  // The ranks that hold other parts of split parameters, and the same of the others. Must outlive the store.
+  // Null: this rank alone.
+  comm::Communicator* tensor = nullptr;
 };
 
 // Thread-compatible.
 class ParameterStore : public ParameterSource {
  public:
-  // Lays out the buckets and fills the weights with their initial values; states are 0.
-  // Errors: ResourceExhausted; Unimplemented on a device other than the CPU.
+  enum class Kind { kWeights, kGradients, kStates };
+
+  // Lays out the buckets and fills the weights with their initial values; states are 0. A collective over the
+  // replicas.
+  // Errors: ResourceExhausted; InvalidArgument if an option is out of range; those of the communicator.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(Backend& backend,
                                                                 const std::vector<ParameterSpec>& specs,
                                                                 const UpdateRule& rule,
@@ -48,48 +84,85 @@ class ParameterStore : public ParameterSource {
   ~ParameterStore() override;
 
   Tensor Borrow(ParameterId id, Tape* tape) override;
+  absl::Status BeginBlock(int block) override;
+  void EndBlock(int block) override;
+  void Prefetch(int block) override;
+  // Whether BeginBlock and EndBlock do anything.
+  bool gathers_blocks() const { return options_.sharding == 3; }
+  // Lets go of what the last blocks gathered: after a forward that no backward follows.
+  void ReleaseBlocks() { weights_->ReleaseAll(); }
 
-  // The next contribution to each gradient overwrites it.
-  void BeginStep();
-  // Sets the gradients of parameters that got none since BeginStep to 0. Call before reading any.
+  // A step of so many backwards begins on this rank.
+  void BeginStep(int microbatches);
+  absl::Status EndMicrobatch();
+  // Ends all reductions. Parameters without a gradient have 0. Errors: those of GradientBuckets.
   absl::Status FinishGradients();
-  // Names of the parameters that got no gradient since BeginStep.
+  // After an error in a step, once the groups have failed: nothing touches memory in the background any more.
+  void Abandon();
+  // Goes on with new groups of the same ranks. A collective over the replicas.
+  absl::Status Reconnect(comm::Communicator& replicas, comm::Communicator* tensor);
+  // Names of the parameters that this rank's backwards gave no gradient.
   std::vector<std::string> ParametersWithoutGradient() const;
-  // The sum of the squares of all gradients.
+
+  // The sum of the squares over this rank's share of the gradients: summed over the replicas, each element
+  // counts once.
   double GradientSquares() const;
+  // The same without a rounding that would depend on the shares.
+  double LargestGradient() const;
+  ExactSum GradientSquaresExactly(double largest) const;
 
-  // Moves the weights and states. Errors: those of the rule; then nothing was touched.
+  // Moves the weights and states, and brings new weights to the replicas. Errors: those of the rule; then
+  // nothing was touched. Those of the communicator: then replicas may differ.
   absl::Status Update(const UpdateRule& rule, const StepFacts& facts);
+  // After masters were written through Slices.
+  absl::Status ShareWeights();
 
-  // By the parameter's name, in the order of declaration.
-  std::vector<NamedBuffer> Weights() const;
-  std::vector<NamedBuffer> Gradients() const;
-  // By "optimizer.<state>.<parameter>".
-  std::vector<NamedBuffer> States() const;
+  // This rank's part of the f32 masters, the gradient sums or the states (as "optimizer.<state>.<name>"), in
+  // host memory. `once`: a part that several replicas hold is given by one of them only.
+  std::vector<ShardedArray> Slices(Kind kind, bool once) const;
 
+  // Over whole parameters.
   int64_t num_parameters() const { return num_parameters_; }
+  const GradientBuckets& gradients() const { return *gradients_; }
 
  private:
-  class Target;
+  using Range = BucketLayout::Range;
 
   ParameterStore(Backend& backend, const std::vector<ParameterSpec>& specs, const UpdateRule& rule,
                  const ParameterStoreOptions& options);
-  absl::Status Allocate();
-  // The part of a flat bucket that is parameter `index`, in its shape.
-  Tensor View(const Tensor& bucket, size_t index) const;
-  std::vector<NamedBuffer> Parts(const Tensor& bucket, absl::string_view prefix) const;
-  absl::Span<float> SpanOf(const Tensor& bucket, size_t index) const;
+  absl::Status Build();
+  absl::Status Initialize();
+  absl::Status InitializeParameter(int parameter);
+  // What of a bucket this rank keeps masters and states of; and what of that is its share.
+  Range Owned(int bucket) const;
+  Range Share(int bucket) const;
+  // Memory of `range`, in f32.
+  Tensor Master(int bucket, const Range& range) const;
+  Tensor State(int bucket, size_t state, const Range& range) const;
+  // In the dtype of the sums; and as f32, a copy unless it is that.
+  Tensor GradientOf(int bucket, const Range& range) const;
+  Tensor GradientAsF32(int bucket, const Range& range) const;
+  // False for what another tensor rank counts, and saves, too.
+  bool Counts(int parameter) const;
+  absl::Status SumOverShards(const std::vector<int>& parameters, absl::Span<double> sums) const;
+  void AppendSlices(absl::string_view prefix, int parameter, const Range& part, const Tensor& memory,
+                    std::vector<ShardedArray>& arrays) const;
+  absl::Status UpdateBucket(int bucket, const UpdateRule& rule, const StepFacts& facts);
+  absl::Status CastMasters(int bucket);
+  template <typename F>
+  void ForEachShare(F f) const;
 
   Backend& backend_;
   const std::vector<ParameterSpec> specs_;
   const std::vector<StateSpec> state_specs_;
-  const ParameterStoreOptions options_;
-  std::vector<int64_t> offsets_;  // of each parameter in a bucket, in elements
-  int64_t bucket_elements_ = 0;
+  ParameterStoreOptions options_;
+  std::vector<std::unique_ptr<comm::Communicator>> alone_;  // the group of one, if none was given
   int64_t num_parameters_ = 0;
-  Tensor weights_, gradients_;
-  std::vector<Tensor> states_;
-  std::vector<std::unique_ptr<Target>> targets_;
+  std::unique_ptr<BucketLayout> layout_;
+  std::unique_ptr<WeightBuckets> weights_;
+  std::unique_ptr<GradientBuckets> gradients_;
+  std::vector<Tensor> masters_;              // by bucket; only if weights are not f32
+  std::vector<std::vector<Tensor>> states_;  // by bucket and state
 };
 
 }  // namespace armature

@@ -29,10 +29,12 @@ std::vector<ParameterSpec> Specs() {
           {"c", {1}, Initializer::Constant(-1)}};
 }
 
-std::vector<float> Elements(const NamedBuffer& buffer) {
-  const float* begin = static_cast<const float*>(buffer.view.data);
-  return std::vector<float>(begin, begin + buffer.view.count);
+std::vector<float> Elements(const ShardedArray& array) {
+  const float* begin = static_cast<const float*>(array.local.data);
+  return std::vector<float>(begin, begin + array.local.count);
 }
+
+using Kind = ParameterStore::Kind;
 
 class ParameterStoreTest : public ::testing::Test {
  protected:
@@ -64,27 +66,30 @@ class ParameterStoreTest : public ::testing::Test {
 
 TEST_F(ParameterStoreTest, BeginsWithTheSpecsInitialValues) {
   const std::vector<ParameterSpec> specs = Specs();
-  const std::vector<NamedBuffer> weights = store_->Weights();
+  const std::vector<ShardedArray> weights = store_->Slices(Kind::kWeights, false);
   ASSERT_EQ(weights.size(), specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    const Tensor expected = Tensor::Empty(*backend_, specs[i].shape, DType::kF32, MemoryCategory::kOther);
+    const Tensor expected =
+        Tensor::Empty(*backend_, specs[i].global_shape, DType::kF32, MemoryCategory::kOther);
     ASSERT_THAT(Initialize(*backend_, specs[i], /*seed=*/0, 0, expected.view()), IsOk());
     EXPECT_EQ(weights[i].name, specs[i].name);
-    EXPECT_EQ(weights[i].shape, specs[i].shape);
-    EXPECT_EQ(weights[i].view.count, specs[i].shape.num_elements());
+    EXPECT_EQ(weights[i].global_shape, specs[i].global_shape);
+    EXPECT_EQ(weights[i].local.count, specs[i].global_shape.num_elements());
     EXPECT_EQ(ToDoubles(store_->Borrow(ParameterId{static_cast<int>(i)}, nullptr)), ToDoubles(expected));
   }
   EXPECT_EQ(store_->num_parameters(), 19);
   ParameterStoreOptions options;
   options.seed = 1;
   ASSERT_OK_AND_ASSIGN(const auto other, ParameterStore::Create(*backend_, specs, *adamw_, options));
-  EXPECT_NE(Elements(other->Weights()[0]), Elements(weights[0]));
+  EXPECT_NE(Elements(other->Slices(Kind::kWeights, false)[0]), Elements(weights[0]));
 }
 
 TEST_F(ParameterStoreTest, ABorrowedWeightIsTheStoresOwnMemory) {
-  EXPECT_EQ(store_->Borrow(ParameterId{1}, nullptr).data(), store_->Weights()[1].view.data);
+  EXPECT_EQ(store_->Borrow(ParameterId{1}, nullptr).data(),
+            store_->Slices(Kind::kWeights, false)[1].local.data);
   Tape tape(*backend_);
-  EXPECT_EQ(store_->Borrow(ParameterId{1}, &tape).data(), store_->Weights()[1].view.data);
+  EXPECT_EQ(store_->Borrow(ParameterId{1}, &tape).data(),
+            store_->Slices(Kind::kWeights, false)[1].local.data);
   for (int index : {-1, 3}) {
     EXPECT_THAT(store_->Borrow(ParameterId{index}, nullptr).status(),
                 StatusIs(absl::StatusCode::kInternal, HasSubstr(std::to_string(index))));
@@ -93,43 +98,43 @@ TEST_F(ParameterStoreTest, ABorrowedWeightIsTheStoresOwnMemory) {
 
 TEST_F(ParameterStoreTest, EachStepsFirstContributionOverwritesAndLaterOnesAdd) {
   for (double step : {1.0, 10.0}) {
-    store_->BeginStep();
+    store_->BeginStep(1);
     Contribute(0, step);
     Contribute(0, 2 * step);
     Contribute(1, 5 * step);
     ASSERT_THAT(store_->FinishGradients(), IsOk());
-    const std::vector<NamedBuffer> gradients = store_->Gradients();
+    const std::vector<ShardedArray> gradients = store_->Slices(Kind::kGradients, false);
     EXPECT_THAT(Elements(gradients[0]), Each(3 * step));
     EXPECT_THAT(Elements(gradients[1]), Each(5 * step));
   }
 }
 
 TEST_F(ParameterStoreTest, AParameterThatNothingFlowedIntoGetsZerosAndIsNamed) {
-  store_->BeginStep();
+  store_->BeginStep(1);
   for (int index : {0, 1, 2}) Contribute(index, 7);
   ASSERT_THAT(store_->FinishGradients(), IsOk());
   EXPECT_THAT(store_->ParametersWithoutGradient(), IsEmpty());
-  store_->BeginStep();
+  store_->BeginStep(1);
   Contribute(1, 2);
   EXPECT_THAT(store_->ParametersWithoutGradient(), ElementsAre("w", "c"));
   ASSERT_THAT(store_->FinishGradients(), IsOk());
-  EXPECT_THAT(Elements(store_->Gradients()[0]), Each(0.0f));
-  EXPECT_THAT(Elements(store_->Gradients()[1]), Each(2.0f));
-  EXPECT_THAT(Elements(store_->Gradients()[2]), Each(0.0f));
+  EXPECT_THAT(Elements(store_->Slices(Kind::kGradients, false)[0]), Each(0.0f));
+  EXPECT_THAT(Elements(store_->Slices(Kind::kGradients, false)[1]), Each(2.0f));
+  EXPECT_THAT(Elements(store_->Slices(Kind::kGradients, false)[2]), Each(0.0f));
 }
 
 TEST_F(ParameterStoreTest, OneTapesSeveralUsesAddUp) {
-  store_->BeginStep();
+  store_->BeginStep(1);
   Tape tape(*backend_);
   const Tensor sum = ops::Add(ops::Scale(store_->Borrow(ParameterId{1}, &tape), 10),
                               ops::Scale(store_->Borrow(ParameterId{1}, &tape), 30));
   ASSERT_THAT(tape.Backward({sum}, {FromDoubles(*backend_, {3}, {1, 1, 1})}), IsOk());
   ASSERT_THAT(store_->FinishGradients(), IsOk());
-  EXPECT_THAT(Elements(store_->Gradients()[1]), Each(40.0f));
+  EXPECT_THAT(Elements(store_->Slices(Kind::kGradients, false)[1]), Each(40.0f));
 }
 
 TEST_F(ParameterStoreTest, TheNormCountsEachElementOnceAndNoPadding) {
-  store_->BeginStep();
+  store_->BeginStep(1);
   Contribute(0, 3);
   Contribute(2, 4);
   ASSERT_THAT(store_->FinishGradients(), IsOk());
@@ -137,13 +142,14 @@ TEST_F(ParameterStoreTest, TheNormCountsEachElementOnceAndNoPadding) {
 }
 
 TEST_F(ParameterStoreTest, AnUpdateIsTheRuleAppliedToEachParameter) {
-  const std::vector<float> before = Elements(store_->Weights()[0]);
-  store_->BeginStep();
+  const std::vector<float> before = Elements(store_->Slices(Kind::kWeights, false)[0]);
+  store_->BeginStep(1);
   Contribute(0, 0.5);
   Contribute(1, -1);
   ASSERT_THAT(store_->FinishGradients(), IsOk());
   ASSERT_THAT(store_->Update(*adamw_, Step(1)), IsOk());
-  const std::vector<NamedBuffer> weights = store_->Weights(), states = store_->States();
+  const std::vector<ShardedArray> weights = store_->Slices(Kind::kWeights, false);
+  const std::vector<ShardedArray> states = store_->Slices(Kind::kStates, false);
   // The first step of AdamW moves by the rate against the gradient's sign; only the matrix decays.
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_NEAR(Elements(weights[0])[i], before[i] * (1 - kRate * kDecay) - kRate, 1e-6);
@@ -156,28 +162,28 @@ TEST_F(ParameterStoreTest, AnUpdateIsTheRuleAppliedToEachParameter) {
 
 TEST_F(ParameterStoreTest, StatesBeginAtZeroUnderTheStatesAndTheParametersNames) {
   std::vector<std::string> names;
-  for (const NamedBuffer& state : store_->States()) {
+  for (const ShardedArray& state : store_->Slices(Kind::kStates, false)) {
     names.push_back(state.name);
     EXPECT_THAT(Elements(state), Each(0.0f)) << state.name;
   }
   EXPECT_THAT(names, ElementsAre("optimizer.m.w", "optimizer.m.b", "optimizer.m.c", "optimizer.v.w",
                                  "optimizer.v.b", "optimizer.v.c"));
-  EXPECT_EQ(store_->States()[3].shape, (Shape{3, 5}));
+  EXPECT_EQ(store_->Slices(Kind::kStates, false)[3].global_shape, (Shape{3, 5}));
   ASSERT_OK_AND_ASSIGN(const auto sgd, MakeSgd({}));
   ASSERT_OK_AND_ASSIGN(const auto stateless, ParameterStore::Create(*backend_, Specs(), *sgd, {}));
-  EXPECT_THAT(stateless->States(), IsEmpty());
+  EXPECT_THAT(stateless->Slices(Kind::kStates, false), IsEmpty());
 }
 
 TEST_F(ParameterStoreTest, AFailedUpdateTouchesNothing) {
-  store_->BeginStep();
+  store_->BeginStep(1);
   Contribute(0, 1);
   ASSERT_THAT(store_->FinishGradients(), IsOk());
-  const std::vector<float> before = Elements(store_->Weights()[0]);
+  const std::vector<float> before = Elements(store_->Slices(Kind::kWeights, false)[0]);
   EXPECT_THAT(store_->Update(*adamw_, Step(0)), StatusIs(absl::StatusCode::kInvalidArgument));
   ASSERT_OK_AND_ASSIGN(const auto sgd, MakeSgd({}));
   EXPECT_THAT(store_->Update(*sgd, Step(1)), StatusIs(absl::StatusCode::kInvalidArgument))
       << "another rule's states";
-  EXPECT_EQ(Elements(store_->Weights()[0]), before);
+  EXPECT_EQ(Elements(store_->Slices(Kind::kWeights, false)[0]), before);
 }
 
 TEST_F(ParameterStoreTest, ATeamOfThreadsChangesNoBit) {
@@ -187,11 +193,11 @@ TEST_F(ParameterStoreTest, ATeamOfThreadsChangesNoBit) {
   ASSERT_OK_AND_ASSIGN(auto threaded, ParameterStore::Create(*backend_, Specs(), *adamw_, options));
   std::vector<std::vector<float>> weights;
   for (int i = 0; i < 2; ++i) {
-    store_->BeginStep();
+    store_->BeginStep(1);
     Contribute(0, 0.3);
     ASSERT_THAT(store_->FinishGradients(), IsOk());
     ASSERT_THAT(store_->Update(*adamw_, Step(1)), IsOk());
-    weights.push_back(Elements(store_->Weights()[0]));
+    weights.push_back(Elements(store_->Slices(Kind::kWeights, false)[0]));
     std::swap(store_, threaded);
   }
   EXPECT_EQ(weights[0], weights[1]);
@@ -221,11 +227,11 @@ TEST_F(ParameterStoreTest, MemoryThatRunsOutIsAnError) {
 
 TEST_F(ParameterStoreTest, ARankMayOwnNoParameters) {
   ASSERT_OK_AND_ASSIGN(const auto none, ParameterStore::Create(*backend_, {}, *adamw_, {}));
-  none->BeginStep();
+  none->BeginStep(1);
   ASSERT_THAT(none->FinishGradients(), IsOk());
   EXPECT_EQ(none->GradientSquares(), 0);
   EXPECT_THAT(none->Update(*adamw_, Step(1)), IsOk());
-  EXPECT_THAT(none->Weights(), IsEmpty());
+  EXPECT_THAT(none->Slices(Kind::kWeights, false), IsEmpty());
 }
 
 }  // namespace

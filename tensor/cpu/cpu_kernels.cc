@@ -4,6 +4,7 @@
 #include "armature/tensor/cpu/attention_kernels.h"
 #include "armature/tensor/cpu/cast_kernels.h"
 #include "armature/tensor/cpu/column_sum_kernels.h"
+#include "armature/tensor/cpu/copy_kernels.h"
 #include "armature/tensor/cpu/cross_entropy_kernels.h"
 #include "armature/tensor/cpu/dropout_kernels.h"
 #include "armature/tensor/cpu/elementwise_kernels.h"
@@ -65,6 +66,8 @@ void AddRowKernels(KernelTable& kernels) {
   kernels.embedding_backward =
       VectorOrReference<EmbeddingBackwardArgs, &KernelTable::embedding_backward, cpu::EmbeddingBackward>;
   kernels.cross_entropy = VectorOrReference<CrossEntropyArgs, &KernelTable::cross_entropy, cpu::CrossEntropy>;
+  kernels.cross_entropy_part =
+      VectorOrReference<CrossEntropyPartArgs, &KernelTable::cross_entropy_part, cpu::CrossEntropyPart>;
   kernels.cross_entropy_backward =
       VectorOrReference<CrossEntropyBackwardArgs, &KernelTable::cross_entropy_backward,
                         cpu::CrossEntropyBackward>;
@@ -79,6 +82,7 @@ void AddElementKernels(KernelTable& kernels) {
   kernels.axpby = VectorOrReference<AxpbyArgs, &KernelTable::axpby, cpu::Axpby>;
   kernels.multiply = VectorOrReference<MultiplyArgs, &KernelTable::multiply, cpu::Multiply>;
   kernels.sum = VectorOrReference<SumArgs, &KernelTable::sum, cpu::Sum>;
+  kernels.copy_blocks = cpu::CopyBlocks;
   kernels.cast = VectorOrReference<CastArgs, &KernelTable::cast, cpu::Cast>;
   kernels.fill = VectorOrReference<FillArgs, &KernelTable::fill, cpu::Fill>;
   kernels.random_fill = VectorOrReference<RandomFillArgs, &KernelTable::random_fill, cpu::RandomFill>;

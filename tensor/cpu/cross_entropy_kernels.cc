@@ -79,20 +79,37 @@ HWY_INLINE void CrossEntropyRows(const CrossEntropyArgs& args, int64_t begin, in
 }
 
 template <typename T>
+HWY_INLINE void CrossEntropyPartRows(const CrossEntropyPartArgs& args, int64_t begin, int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
+    const T* x = static_cast<const T*>(args.logits) + r * args.stride;
+    const RowSums row = SumRow(x, args.classes, args.with_sum);
+    const int64_t target = args.targets[r] - args.first_class;
+    double* statistics = args.statistics + r * kCrossEntropyStatistics;
+    statistics[0] = row.max;
+    statistics[1] = row.exponentials;
+    statistics[2] = target >= 0 && target < args.classes ? static_cast<float>(x[target]) : 0;
+    statistics[3] = row.values;
+  }
+}
+
+template <typename T>
 HWY_INLINE void CrossEntropyBackwardRows(const CrossEntropyBackwardArgs& args, int64_t begin, int64_t end) {
   const hn::ScalableTag<float> d;
   const float dloss = *static_cast<const float*>(args.dloss);
-  const double spread = args.classes == 0 ? 0 : args.smoothing / static_cast<double>(args.classes);
+  const int64_t all_classes = args.all_classes > 0 ? args.all_classes : args.classes;
+  const double spread = all_classes == 0 ? 0 : args.smoothing / static_cast<double>(all_classes);
   for (int64_t r = begin; r < end; ++r) {
     const T* x = static_cast<const T*>(args.logits) + r * args.stride;
     T* dx = static_cast<T*>(args.dlogits) + r * args.stride;
-    const int32_t target = args.targets[r];
-    const int64_t classes = target == kIgnoredTarget ? 0 : args.classes;
-    const bool is_class = target >= 0 && target < classes;
+    const bool ignored = args.targets[r] == kIgnoredTarget;
+    const int64_t classes = ignored ? 0 : args.classes;
+    const bool is_class = args.targets[r] >= 0 && args.targets[r] < all_classes;
+    const int64_t target = args.targets[r] - args.first_class;
+    const bool is_here = !ignored && target >= 0 && target < classes;
     const float factor = is_class ? dloss : std::numeric_limits<float>::quiet_NaN();
     const double lse = static_cast<const float*>(args.lse)[r];
     // Taken before the row, which may be the same memory, is overwritten.
-    const double at_target = is_class ? std::exp(static_cast<float>(x[target]) - lse) : 0;
+    const double at_target = is_here ? std::exp(static_cast<float>(x[target]) - lse) : 0;
 
     const auto v_factor = hn::Set(d, factor), v_lse = hn::Set(d, static_cast<float>(lse));
     const auto v_spread = hn::Set(d, static_cast<float>(spread));
@@ -101,12 +118,15 @@ HWY_INLINE void CrossEntropyBackwardRows(const CrossEntropyBackwardArgs& args, i
       lanes.Store(hn::Mul(v_factor, hn::Sub(p, v_spread)), d, dx + i);
     });
     std::fill(dx + classes, dx + args.stride, T(0));
-    if (is_class) dx[target] = T(static_cast<float>(dloss * (at_target - spread - (1 - args.smoothing))));
+    if (is_here) dx[target] = T(static_cast<float>(dloss * (at_target - spread - (1 - args.smoothing))));
   }
 }
 
 void CrossEntropyF32(const CrossEntropyArgs& args, int64_t begin, int64_t end) {
   CrossEntropyRows<float>(args, begin, end);
+}
+void CrossEntropyPartF32(const CrossEntropyPartArgs& args, int64_t begin, int64_t end) {
+  CrossEntropyPartRows<float>(args, begin, end);
 }
 void CrossEntropyBackwardF32(const CrossEntropyBackwardArgs& args, int64_t begin, int64_t end) {
   CrossEntropyBackwardRows<float>(args, begin, end);
@@ -122,11 +142,19 @@ namespace armature {
 namespace cpu {
 
 HWY_EXPORT(CrossEntropyF32);
+HWY_EXPORT(CrossEntropyPartF32);
 HWY_EXPORT(CrossEntropyBackwardF32);
 
 absl::Status CrossEntropy(Stream& stream, const CrossEntropyArgs& args) {
   CpuStream::Team(stream).ParallelFor(args.rows, GrainOf(args.stride), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(CrossEntropyF32)(args, begin, end);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CrossEntropyPart(Stream& stream, const CrossEntropyPartArgs& args) {
+  CpuStream::Team(stream).ParallelFor(args.rows, GrainOf(args.stride), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(CrossEntropyPartF32)(args, begin, end);
   });
   return absl::OkStatus();
 }

@@ -12,6 +12,7 @@ namespace armature {
 namespace cpu {
 
 absl::Status CrossEntropy(Stream& stream, const CrossEntropyArgs& args);
+absl::Status CrossEntropyPart(Stream& stream, const CrossEntropyPartArgs& args);
 absl::Status CrossEntropyBackward(Stream& stream, const CrossEntropyBackwardArgs& args);
 
 }  // namespace cpu

@@ -7,6 +7,7 @@
 #include "armature/tensor/cpu/cpu_kernels.h"
 #include "armature/tensor/cpu/cpu_stream.h"
 #include "armature/tensor/float16.h"
+#include "armature/tensor/reference/reference_kernels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -37,6 +38,60 @@ TEST(Axpby, ConformsToTheReference) {
           return y;
         });
       }
+    }
+  }
+}
+
+TEST(CopyBlocks, PutsPartsSideBySide) {
+  // x is [part, row, 3 + 1 unused]; y is [row, part, 3].
+  for (int64_t rows : {0, 1, 5, 7000}) {
+    const Floats x = TestValues(2 * rows * 4, 1);
+    Floats expected;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t part : {0, 1}) {
+        const auto begin = x.begin() + (part * rows + row) * 4;
+        expected.insert(expected.end(), begin, begin + 3);
+      }
+    }
+    ExpectConforms([&](const KernelTable& kernels, Stream& stream) {
+      Floats y(expected.size(), 100);
+      CopyBlocksArgs args;
+      args.x = x.data();
+      args.y = y.data();
+      args.outer = rows;
+      args.inner = 2;
+      args.block = 3;
+      args.x_outer = 4;
+      args.x_inner = rows * 4;
+      args.y_outer = 6;
+      args.y_inner = 3;
+      EXPECT_THAT(kernels.copy_blocks(stream, args), IsOk());
+      EXPECT_EQ(y, expected);
+      return y;
+    });
+  }
+}
+
+TEST(CopyBlocks, MovesEveryDType) {
+  for (DType dtype : {DType::kU8, DType::kBF16, DType::kI32, DType::kF64}) {
+    const int64_t size = SizeOf(dtype);
+    std::vector<char> x(4 * size), y(4 * size), expected;
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<char>(i);
+    for (int64_t from : {0, 2, 1, 3})
+      expected.insert(expected.end(), x.begin() + from * size, x.begin() + (from + 1) * size);
+    for (const KernelTable* kernels : {&CpuKernels(), &ReferenceKernels()}) {
+      ThreadTeam team(1);
+      CpuStream stream(team);
+      CopyBlocksArgs args;
+      args.x = x.data();
+      args.y = y.data();
+      args.outer = args.inner = 2;
+      args.block = 1;
+      args.x_outer = args.y_inner = 1;
+      args.x_inner = args.y_outer = 2;
+      args.dtype = dtype;
+      EXPECT_THAT(kernels->copy_blocks(stream, args), IsOk());
+      EXPECT_EQ(y, expected) << Name(dtype);
     }
   }
 }

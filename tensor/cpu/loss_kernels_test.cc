@@ -1,9 +1,12 @@
 // Softmax and cross-entropy.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
 #include "armature/base/status_matchers.h"
 #include "armature/tensor/cpu/conformance.h"
+#include "armature/tensor/reference/reference_kernels.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -159,6 +162,103 @@ TEST(CrossEntropy, PassesNaNOn) {
   logits[7] = std::numeric_limits<float>::quiet_NaN();
   ExpectConforms([&](const KernelTable& kernels, Stream& stream) {
     return CrossEntropyOf(kernels, stream, logits, {3}, 20, 0, false);
+  });
+}
+
+// Losses and gradients of `parts` ranks that share out the columns, each padded to the same width.
+Floats InParts(const KernelTable& kernels, Stream& stream, const Floats& logits,
+               const std::vector<int32_t>& targets, int64_t classes, int64_t parts, double smoothing) {
+  const int64_t rows = static_cast<int64_t>(targets.size()), width = (classes + parts - 1) / parts;
+  std::vector<Floats> columns(parts, Floats(rows * width, 77));
+  std::vector<double> statistics(parts * rows * kCrossEntropyStatistics);
+  const auto valid = [&](int64_t p) { return std::clamp<int64_t>(classes - p * width, 0, width); };
+  for (int64_t p = 0; p < parts; ++p) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < valid(p); ++c) columns[p][r * width + c] = logits[r * classes + p * width + c];
+    }
+    CrossEntropyPartArgs args;
+    args.logits = columns[p].data();
+    args.targets = targets.data();
+    args.statistics = statistics.data() + p * rows * kCrossEntropyStatistics;
+    args.rows = rows;
+    args.classes = valid(p);
+    args.stride = width;
+    args.first_class = p * width;
+    args.with_sum = smoothing > 0;
+    EXPECT_THAT(kernels.cross_entropy_part(stream, args), IsOk());
+  }
+  Floats losses(rows), lse(rows), all;
+  CrossEntropyJoinArgs join;
+  join.statistics = statistics.data();
+  join.targets = targets.data();
+  join.losses = losses.data();
+  join.lse = lse.data();
+  join.parts = parts;
+  join.rows = rows;
+  join.classes = classes;
+  join.smoothing = smoothing;
+  EXPECT_THAT(kernels.cross_entropy_join(stream, join), IsOk());
+  all = losses;
+  all.insert(all.end(), lse.begin(), lse.end());
+  const float dloss = 0.75;
+  std::vector<Floats> gradients(parts, Floats(rows * width, 77));
+  for (int64_t p = 0; p < parts; ++p) {
+    CrossEntropyBackwardArgs args;
+    args.logits = columns[p].data();
+    args.targets = targets.data();
+    args.lse = lse.data();
+    args.dloss = &dloss;
+    args.dlogits = gradients[p].data();
+    args.rows = rows;
+    args.classes = valid(p);
+    args.stride = width;
+    args.first_class = p * width;
+    args.all_classes = classes;
+    args.smoothing = smoothing;
+    EXPECT_THAT(kernels.cross_entropy_backward(stream, args), IsOk());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = valid(p); c < width; ++c) EXPECT_EQ(gradients[p][r * width + c], 0) << "padding";
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < classes; ++c) all.push_back(gradients[c / width][r * width + c % width]);
+  }
+  return all;
+}
+
+TEST(CrossEntropy, InPartsIsTheSameAsInOne) {
+  for (const auto& [rows, classes] : Shapes()) {
+    if (classes == 0) continue;
+    const Floats logits = TestValues(rows * classes, 1);
+    const std::vector<int32_t> targets = Targets(rows, classes);
+    for (double smoothing : {0.0, 0.1}) {
+      const auto whole = [&](const KernelTable& kernels, Stream& stream) {
+        return CrossEntropyOf(kernels, stream, logits, targets, classes, smoothing, false);
+      };
+      for (int64_t parts : {1, 2, 4}) {
+        const auto in_parts = [&](const KernelTable& kernels, Stream& stream) {
+          return InParts(kernels, stream, logits, targets, classes, parts, smoothing);
+        };
+        ExpectConforms([&](const KernelTable& kernels, Stream& stream) {
+          const bool reference = &kernels == &ReferenceKernels();
+          return reference ? whole(kernels, stream) : in_parts(kernels, stream);
+        });
+        // The scalar kernels among themselves.
+        ExpectConforms([&](const KernelTable& kernels, Stream& stream) {
+          const bool reference = &kernels == &ReferenceKernels();
+          return reference ? whole(kernels, stream) : in_parts(ReferenceKernels(), stream);
+        });
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, InPartsATargetThatIsNoClassIsNaNInEachOfThem) {
+  const Floats logits = TestValues(2 * 8, 1);
+  ExpectConforms([&](const KernelTable& kernels, Stream& stream) {
+    const Floats all = InParts(kernels, stream, logits, {-1, 8}, 8, 2, 0);
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(std::isnan(all[i]), i != 2 && i != 3) << i;
+    return all;
   });
 }
 

@@ -35,6 +35,19 @@ void Sum(const SumArgs& args) {
   Output<Statistic<T>>(args.out).Write(0, sum, args.accumulate);
 }
 
+template <typename T>
+void CopyBlocks(const CopyBlocksArgs& args) {
+  const T* x = static_cast<const T*>(args.x);
+  T* y = static_cast<T*>(args.y);
+  for (int64_t i = 0; i < args.outer; ++i) {
+    for (int64_t j = 0; j < args.inner; ++j) {
+      for (int64_t e = 0; e < args.block; ++e) {
+        y[i * args.y_outer + j * args.y_inner + e] = x[i * args.x_outer + j * args.x_inner + e];
+      }
+    }
+  }
+}
+
 // T: of x. O: of the sums.
 template <typename T, typename O>
 void ColumnSum(const ColumnSumArgs& args) {

@@ -103,8 +103,30 @@ absl::Status Sum(Stream&, const SumArgs& args) {
 absl::Status CrossEntropy(Stream&, const CrossEntropyArgs& args) {
   return With(args.dtype, [&](auto zero) { reference::CrossEntropy<decltype(zero)>(args); });
 }
+absl::Status CrossEntropyPart(Stream&, const CrossEntropyPartArgs& args) {
+  return With(args.dtype, [&](auto zero) { reference::CrossEntropyPart<decltype(zero)>(args); });
+}
+absl::Status CrossEntropyJoin(Stream&, const CrossEntropyJoinArgs& args) {
+  return With(args.dtype, [&](auto zero) { reference::CrossEntropyJoin<decltype(zero)>(args); });
+}
 absl::Status CrossEntropyBackward(Stream&, const CrossEntropyBackwardArgs& args) {
   return With(args.dtype, [&](auto zero) { reference::CrossEntropyBackward<decltype(zero)>(args); });
+}
+absl::Status CopyBlocks(Stream&, const CopyBlocksArgs& args) {
+  switch (SizeOf(args.dtype)) {
+    case 1:
+      reference::CopyBlocks<uint8_t>(args);
+      break;
+    case 2:
+      reference::CopyBlocks<uint16_t>(args);
+      break;
+    case 4:
+      reference::CopyBlocks<uint32_t>(args);
+      break;
+    default:
+      reference::CopyBlocks<uint64_t>(args);
+  }
+  return absl::OkStatus();
 }
 absl::Status Cast(Stream&, const CastArgs& args) {
   return With(args.from, args.to,
@@ -141,7 +163,10 @@ const KernelTable& ReferenceKernels() {
     kernels.multiply = Multiply;
     kernels.sum = Sum;
     kernels.cross_entropy = CrossEntropy;
+    kernels.cross_entropy_part = CrossEntropyPart;
+    kernels.cross_entropy_join = CrossEntropyJoin;
     kernels.cross_entropy_backward = CrossEntropyBackward;
+    kernels.copy_blocks = CopyBlocks;
     kernels.cast = Cast;
     kernels.fill = Fill;
     kernels.random_fill = RandomFill;
