@@ -1,7 +1,8 @@
 // ReduceOp: how a collective combines the ranks' values of one element.
 //
-// The order is fixed: ((rank 0 + rank 1) + rank 2) + ..., so the same inputs give the same bits, on every
-// backend that runs on CPUs and whatever the timing. f16 and bf16 accumulate in f32 and round once.
+// The order is fixed: a balanced binary tree over the ranks, ((0 + 1) + (2 + 3)) + ..., so the same inputs
+// give the same bits, on every backend that runs on CPUs and whatever the timing. f16 and bf16 accumulate in
+// f32 and round once.
 //
 //   SUM, PROD   of integers wrap around
 //   AVG         is SUM divided by the number of ranks; of integers it truncates toward zero. The sum is exact

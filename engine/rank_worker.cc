@@ -273,7 +273,7 @@ absl::StatusOr<StepAgreement> RankWorker::Agree(const std::vector<double>& loss_
   const size_t terms = loss_sums.size();
   for (size_t bin = 0; bin < squares.bins.size(); ++bin) squares.bins[bin] = sums[terms + bin];
   sums.resize(terms);
-  return StepAgreement{std::move(sums), squares.value() / (scope.loss_scale * scope.loss_scale)};
+  return StepAgreement{std::move(sums), squares.ToDouble() / (scope.loss_scale * scope.loss_scale)};
 }
 
 absl::StatusOr<absl::optional<Array>> RankWorker::Predict(const Batch& batch, const StepScope& scope) {

@@ -136,7 +136,7 @@ TEST_F(BadInput, AFieldOutOfRange) {
   ExpectOneLine(Armature("train --config=TMP/config --set data.batch_size=0"), HasSubstr("data.batch_size"));
   ExpectOneLine(Armature("train --config=TMP/config --set data.sequence_length=17"),
                 HasSubstr("max_positions 16"));
-  ExpectOneLine(Armature("train --config=TMP/config --set engine.parallel.tensor=2"),
+  ExpectOneLine(Armature("train --config=TMP/config --set engine.parallel.tensor=3"),
                 HasSubstr("parallel.tensor"));
 }
 

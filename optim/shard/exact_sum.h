@@ -3,7 +3,7 @@
 //
 //   double largest = LargestMagnitude(parts, threads);              // then the largest over all ranks
 //   ExactSum sum = SumOfSquaresExactly(parts, largest, threads);    // then summed over all ranks, bin by bin
-//   const double squares = sum.value();
+//   const double squares = sum.ToDouble();
 //
 // Each square is cut at fixed powers of two into three pieces, and each bin's pieces add without rounding.
 // Reference: Demmel, Nguyen, "Fast reproducible floating-point summation" (2013).
@@ -21,7 +21,7 @@ namespace armature {
 struct ExactSum {
   std::array<double, 3> bins = {0, 0, 0};  // from the coarsest to the finest
 
-  double value() const { return bins[0] + (bins[1] + bins[2]); }
+  double ToDouble() const { return bins[0] + (bins[1] + bins[2]); }
 };
 
 // The largest |x|; infinity if an element is infinite or NaN. `threads` may be null here and below.

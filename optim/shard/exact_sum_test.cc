@@ -22,7 +22,7 @@ std::vector<float> Wild(int count) {
 }
 
 double Sum(const std::vector<absl::Span<const float>>& parts, ThreadTeam* threads = nullptr) {
-  return SumOfSquaresExactly(parts, LargestMagnitude(parts, threads), threads).value();
+  return SumOfSquaresExactly(parts, LargestMagnitude(parts, threads), threads).ToDouble();
 }
 
 TEST(ExactSum, IsTheSumOfSquares) {
@@ -50,7 +50,7 @@ TEST(ExactSum, HasTheSameBitsForEveryOrderCutAndTeam) {
     ExactSum sum = SumOfSquaresExactly({parts[0]}, largest, nullptr);
     const ExactSum other = SumOfSquaresExactly({parts[1]}, largest, nullptr);
     for (int bin = 0; bin < 3; ++bin) sum.bins[bin] += other.bins[bin];
-    EXPECT_EQ(sum.value(), expected);
+    EXPECT_EQ(sum.ToDouble(), expected);
   }
 }
 
