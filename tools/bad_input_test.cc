@@ -137,7 +137,7 @@ TEST_F(BadInput, AFieldOutOfRange) {
   ExpectOneLine(Armature("train --config=TMP/config --set data.sequence_length=17"),
                 HasSubstr("max_positions 16"));
   ExpectOneLine(Armature("train --config=TMP/config --set engine.parallel.tensor=3"),
-                HasSubstr("parallel.tensor"));
+                HasSubstr("not divisible by the tensor size 3"));
 }
 
 TEST_F(BadInput, ACheckpointOfAnotherModel) {
