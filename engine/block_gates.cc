@@ -42,6 +42,7 @@ Activations RunGated(Context& context, ParameterSource& parameters, int index, c
   parameters.Prefetch(index + 1);
   const Activations entered = Gate(context, in, [&parameters, index] {
     parameters.EndBlock(index);
+    parameters.EndBackward(index);
     return absl::OkStatus();
   });
   const Activations out = Gate(context, run(entered), [&parameters, index] {

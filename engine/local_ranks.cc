@@ -49,6 +49,7 @@ absl::Status LocalRanks::OnEach(absl::FunctionRef<absl::Status(int local_rank)> 
         if (first.ok() || (FollowsFromAnother(first) && !FollowsFromAnother(status))) first = status;
       }
       if (meshes_[i] != nullptr) meshes_[i]->Abort(status);
+      if (i < static_cast<int>(workers_.size()) && workers_[i] != nullptr) workers_[i]->Abort(status);
     });
   }
   for (const std::unique_ptr<RankThread>& thread : threads_) thread->Wait();

@@ -65,6 +65,7 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
   options.seed = config_.seed();
   options.threads = team_.get();
   options.sharding = config_.parallel().sharding();
+  options.shard_ranks = config_.parallel().sharding_ranks();
   options.dtype = DTypeOf(config_.precision());
   options.gradient_dtype = DTypeOf(config_.gradient_precision());
   options.reproducible = config_.reproducible();
@@ -156,7 +157,7 @@ Activations RankWorker::Forward(Context& context, const StepScope& scope) const 
     const auto run = [&](const Activations& in) {
       return recompute ? Recompute(context, in, *blocks_[i]) : blocks_[i]->Forward(context, in);
     };
-    activations = store_->gathers_blocks() ? RunGated(context, *store_, static_cast<int>(i), activations, run)
+    activations = store_->follows_blocks() ? RunGated(context, *store_, static_cast<int>(i), activations, run)
                                            : run(activations);
   }
   return activations;

@@ -64,6 +64,8 @@ class RankWorker {
   absl::Duration forward_time() const { return forward_time_; }
   absl::Duration backward_time() const { return backward_time_; }
 
+  // Fails all groups of this rank, so that no other waits for it.
+  void Abort(const absl::Status& why) { store_->Abort(why); }
   // After an error, once the groups have failed: nothing works in the background any more.
   void Abandon() { store_->Abandon(); }
   // Goes on with new groups of the same ranks.

@@ -57,6 +57,14 @@ absl::Status ValidateParallel(const ParallelConfig& parallel) {
     return absl::InvalidArgumentError(
         absl::StrCat("parallel.sharding is ", parallel.sharding(), ", must be 0, 1, 2 or 3"));
   }
+  ARMATURE_RETURN_IF_ERROR(NotNegative("parallel.sharding_ranks", parallel.sharding_ranks()));
+  if (parallel.sharding_ranks() > 0) {
+    const int64_t replicas = int64_t{std::max(parallel.data(), 1)} * std::max(parallel.context(), 1);
+    if (replicas % parallel.sharding_ranks() != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("parallel.sharding_ranks is ", parallel.sharding_ranks(),
+                                                     ", must divide data * context, which is ", replicas));
+    }
+  }
   if (parallel.schedule() != ParallelConfig::ONE_F_ONE_B) {
     return NotBuilt("parallel.schedule", ParallelConfig::Schedule_Name(parallel.schedule()), "ONE_F_ONE_B");
   }

@@ -86,6 +86,9 @@ class ParameterSource {
   virtual absl::Status BeginBlock(int /*block*/) { return absl::OkStatus(); }
   virtual void EndBlock(int /*block*/) {}
   virtual void Prefetch(int /*block*/) {}
+  // The backward has passed the block: the gradients of the parameters that it and later blocks declared are
+  // complete.
+  virtual void EndBackward(int /*block*/) {}
 };
 
 }  // namespace armature

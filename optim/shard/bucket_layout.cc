@@ -22,6 +22,7 @@ BucketLayout::BucketLayout(absl::Span<const BucketEntry> parameters, const Bucke
     Bucket& bucket = buckets_.back();
     places_[i] = {static_cast<int>(buckets_.size()) - 1, bucket.elements, entry.elements};
     bucket.parameters.push_back(i);
+    bucket.first_block = entry.block;  // blocks are declared in order
     bucket.elements = RoundUp(bucket.elements + entry.elements, options.alignment);
   }
   for (Bucket& bucket : buckets_) {

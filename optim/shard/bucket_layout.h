@@ -39,6 +39,7 @@ class BucketLayout {
     int64_t shard_elements = 0;   // of each rank
     int64_t elements = 0;         // of all: padding included
     int block = 0;                // of its first parameter
+    int first_block = 0;          // the least of its parameters' blocks
   };
   // Elements [begin, begin + elements) of a bucket.
   struct Place {

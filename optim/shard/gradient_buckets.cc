@@ -1,5 +1,7 @@
 #include "armature/optim/shard/gradient_buckets.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,11 +53,11 @@ class GradientBuckets::Target : public GradientTarget {
   bool any_in_step_ = false;
 };
 
-GradientBuckets::GradientBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& replicas,
+GradientBuckets::GradientBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& shards,
                                  const Options& options)
     : backend_(backend),
       layout_(layout),
-      replicas_(&replicas),
+      shards_(&shards),
       options_(options),
       buckets_(layout.buckets().size()),
       round_is_microbatch_(options.reproducible || options.kind == Options::Kind::kSharded) {
@@ -64,6 +66,8 @@ GradientBuckets::GradientBuckets(Backend& backend, const BucketLayout& layout, c
     num_parameters += static_cast<int>(bucket.parameters.size());
   }
   for (int i = 0; i < num_parameters; ++i) targets_.push_back(std::make_unique<Target>(*this, i));
+  order_.resize(buckets_.size());
+  std::iota(order_.begin(), order_.end(), 0);
 }
 
 GradientBuckets::~GradientBuckets() { Abandon(); }
@@ -92,8 +96,10 @@ void GradientBuckets::Fail(const absl::Status& why) {
   if (status_.ok()) status_ = why;
 }
 
-void GradientBuckets::Reconnect(comm::Communicator& replicas, comm::Communicator* tensor) {
-  replicas_ = &replicas;
+void GradientBuckets::Reconnect(comm::Communicator& shards, comm::Communicator* mirrors,
+                                comm::Communicator* tensor) {
+  shards_ = &shards;
+  options_.mirrors = mirrors;
   options_.tensor = tensor;
 }
 
@@ -102,10 +108,11 @@ void GradientBuckets::BeginStep(int microbatches) {
   status_ = absl::OkStatus();
   reducing_ = waited_ = absl::ZeroDuration();
   microbatches_ = microbatches;
-  round_ = 0;
+  round_ = backward_ = contributions_ = 0;
   for (const std::unique_ptr<Target>& target : targets_) target->BeginStep();
   for (Bucket& bucket : buckets_) {
     bucket.tree.clear();
+    bucket.last_written = 0;
     if (sharded()) bucket.current = Tensor();
   }
   BeginRound();
@@ -126,6 +133,7 @@ void GradientBuckets::BeginRound() {
 }
 
 absl::Status GradientBuckets::EndMicrobatch() {
+  ++backward_;
   if (!round_is_microbatch_) return status_;
   ARMATURE_RETURN_IF_ERROR(EndRound());
   ++round_;
@@ -134,7 +142,7 @@ absl::Status GradientBuckets::EndMicrobatch() {
 }
 
 absl::Status GradientBuckets::EndRound() {
-  while (status_.ok() && next_to_close_ < static_cast<int>(buckets_.size())) Close(next_to_close_++);
+  while (status_.ok() && next_to_close_ < order_.size()) Close(order_[next_to_close_++]);
   for (const std::unique_ptr<Target>& target : targets_) {
     target->EndRound(round_is_microbatch_ ? 1 : microbatches_);
   }
@@ -150,7 +158,7 @@ absl::Status GradientBuckets::Finish() {
 Tensor GradientBuckets::own(int bucket) const {
   if (sharded()) return buckets_[bucket].sum;
   if (options_.kind == Options::Kind::kWhole) return buckets_[bucket].current;
-  const BucketLayout::Range shard = layout_.Shard(bucket, replicas_->rank());
+  const BucketLayout::Range shard = layout_.Shard(bucket, shards_->rank());
   return buckets_[bucket].current.Slice(shard.begin, shard.end);
 }
 
@@ -178,15 +186,34 @@ Tensor GradientBuckets::Place(int parameter) {
 }
 
 void GradientBuckets::Contributed(int parameter) {
+  Bucket& bucket = buckets_[layout_.place(parameter).bucket];
+  bucket.last_written = ++contributions_;
   if (!targets_[parameter]->complete()) return;
-  --buckets_[layout_.place(parameter).bucket].incomplete;
+  --bucket.incomplete;
   if (options_.overlap) CloseComplete();
 }
 
+void GradientBuckets::EndBackward(int block) {
+  if (!options_.overlap || (!round_is_microbatch_ && backward_ + 1 < microbatches_)) return;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    if (layout_.buckets()[b].first_block >= block) buckets_[b].incomplete = 0;
+  }
+  CloseComplete();
+}
+
+std::vector<int32_t> GradientBuckets::ObservedOrder() const {
+  std::vector<int32_t> order = order_;
+  const auto time = [this](int bucket) {
+    const int last = buckets_[bucket].last_written;
+    return last > 0 ? last : contributions_ + 1;  // what got no gradient comes last
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return time(a) < time(b); });
+  return order;
+}
+
 void GradientBuckets::CloseComplete() {
-  while (status_.ok() && next_to_close_ < static_cast<int>(buckets_.size()) &&
-         buckets_[next_to_close_].incomplete == 0) {
-    Close(next_to_close_++);
+  while (status_.ok() && next_to_close_ < order_.size() && buckets_[order_[next_to_close_]].incomplete == 0) {
+    Close(order_[next_to_close_++]);
   }
 }
 
@@ -233,13 +260,13 @@ void GradientBuckets::Reduce(int number) {
   Reduction reduction;
   reduction.bucket = number;
   reduction.round = round_;
-  const BucketLayout::Range shard = layout_.Shard(number, replicas_->rank());
+  const BucketLayout::Range shard = layout_.Shard(number, shards_->rank());
   switch (options_.kind) {
     case Options::Kind::kWhole:
-      reduction.work = replicas_->AllReduce(bucket.current.view(), comm::ReduceOp::kSum);
+      reduction.work = shards_->AllReduce(bucket.current.view(), comm::ReduceOp::kSum);
       break;
     case Options::Kind::kScatter:
-      reduction.work = replicas_->ReduceScatter(
+      reduction.work = shards_->ReduceScatter(
           bucket.current.view(), bucket.current.Slice(shard.begin, shard.end).view(), comm::ReduceOp::kSum);
       break;
     case Options::Kind::kSharded:
@@ -249,18 +276,45 @@ void GradientBuckets::Reduce(int number) {
       reduction.input = std::move(bucket.current);
       bucket.current = Tensor();
       reduction.work =
-          replicas_->ReduceScatter(reduction.input.view(), reduction.shard.view(), comm::ReduceOp::kSum);
+          shards_->ReduceScatter(reduction.input.view(), reduction.shard.view(), comm::ReduceOp::kSum);
       break;
   }
   if (options_.overlap) reduction.work.Start();
   reductions_.push_back(std::move(reduction));
+  if (options_.overlap) GoOnToMirrors();
+}
+
+Tensor GradientBuckets::SumOf(const Reduction& reduction) const {
+  if (sharded()) return reduction.shard;
+  const BucketLayout::Range shard = layout_.Shard(reduction.bucket, shards_->rank());
+  return buckets_[reduction.bucket].current.Slice(shard.begin, shard.end);
+}
+
+// Those that are complete within the shards, in the order of the reductions: the same on every mirror.
+void GradientBuckets::GoOnToMirrors() {
+  if (options_.mirrors == nullptr) return;
+  for (Reduction& reduction : reductions_) {
+    if (reduction.within_shards && !reduction.work.done()) return;
+    Fail(GoOnToMirrors(reduction));
+  }
+}
+
+absl::Status GradientBuckets::GoOnToMirrors(Reduction& reduction) {
+  if (options_.mirrors == nullptr || !reduction.within_shards) return absl::OkStatus();
+  ARMATURE_RETURN_IF_ERROR(reduction.work.Wait());
+  reducing_ += reduction.work.duration();
+  reduction.within_shards = false;
+  reduction.work = options_.mirrors->AllReduce(SumOf(reduction).view(), comm::ReduceOp::kSum);
+  if (options_.overlap) reduction.work.Start();
+  return absl::OkStatus();
 }
 
 absl::Status GradientBuckets::FinishOldest() {
   Reduction reduction = std::move(reductions_.front());
   reductions_.pop_front();
   const absl::Time begin = absl::Now();
-  absl::Status status = reduction.work.Wait();
+  absl::Status status = GoOnToMirrors(reduction);
+  if (status.ok()) status = reduction.work.Wait();
   waited_ += absl::Now() - begin;
   ARMATURE_RETURN_IF_ERROR(status, "reduction of gradients");
   reducing_ += reduction.work.duration();

@@ -9,14 +9,17 @@
 //   ARMATURE_RETURN_IF_ERROR(buckets.Finish());           // now own(bucket) holds the sum over all ranks
 //
 // A bucket's reduction starts when the last gradient in it is complete, and runs beside the rest of the
-// backward. Buckets are reduced in the order of their numbers, on every rank: one that waits for a gradient
-// that never comes is reduced, with zeros in its place, when the microbatch ends.
+// backward. All ranks reduce the buckets in one order: first that of their numbers, then the one in which
+// the first step completed them. One that waits for a gradient that never comes is reduced, with zeros in
+// its place, when the backward has passed its blocks.
 //
 //   kind      | kept between microbatches | reduced             | own(bucket)
 //   ----------|---------------------------|---------------------|-------------------------------------
 //   kWhole    | all of each bucket        | once a step         | the whole sum
 //   kScatter  | all of each bucket        | once a step         | this rank's shard of the sum
 //   kSharded  | this rank's shard         | in each microbatch  | this rank's shard of the sum
+//
+// With mirrors, a shard's sum is then summed over the ranks that hold the same shard of other groups.
 //
 // With `reproducible`, gradients are added in one balanced binary tree over all microbatches of all ranks.
 // kWhole and kScatter expect that a rank has consecutive microbatches of the step, kSharded that microbatch m
@@ -27,6 +30,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,6 +51,8 @@ struct GradientBucketsOptions {
   bool reproducible = false;
   // False: all reductions wait for the end of the backward.
   bool overlap = true;
+  // The ranks that hold the same shard in other groups of `shards`. Not of kWhole. Null: there is one group.
+  comm::Communicator* mirrors = nullptr;
   // The parameters of which each tensor rank computes only a part of the gradient, and those ranks. Empty:
   // none.
   std::vector<bool> partial;
@@ -58,8 +64,9 @@ class GradientBuckets {
  public:
   using Options = GradientBucketsOptions;
 
-  // `layout` and `replicas` must outlive it.
-  GradientBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& replicas,
+  // `shards` are the ranks that a bucket is cut over or, of kWhole, that hold the same. It and `layout` must
+  // outlive it.
+  GradientBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& shards,
                   const Options& options);
   ~GradientBuckets();
 
@@ -74,12 +81,19 @@ class GradientBuckets {
   // parameter got a gradient after its bucket's reduction began, which happens only in a model whose use of
   // parameters changes from step to step: it needs overlap = false.
   absl::Status EndMicrobatch();
+  // The backward has passed the block: no gradient of its parameters, or of later blocks', is still to come.
+  void EndBackward(int block);
   // Waits for all reductions. Parameters that got no gradient have 0.
   absl::Status Finish();
+  // The buckets in the order in which the step's backwards completed them.
+  std::vector<int32_t> ObservedOrder() const;
+  // Of reductions, from the next step on; the same on all ranks.
+  const std::vector<int32_t>& order() const { return order_; }
+  void SetOrder(std::vector<int32_t> order) { order_ = std::move(order); }
   // After an error, once the group has failed: waits until no reduction touches memory any more.
   void Abandon();
   // Goes on with new groups of the same ranks.
-  void Reconnect(comm::Communicator& replicas, comm::Communicator* tensor);
+  void Reconnect(comm::Communicator& shards, comm::Communicator* mirrors, comm::Communicator* tensor);
 
   // After Finish: the sums of layout.Shard(bucket, rank) or, of kWhole, of the whole bucket.
   Tensor own(int bucket) const;
@@ -99,6 +113,7 @@ class GradientBuckets {
     std::vector<Tensor> tree;  // reproducible: sums of 2^k microbatches, the larger ones first
     int incomplete = 0;        // parameters whose last gradient of this round is still to come
     bool closed = false;       // in this round
+    int last_written = 0;      // by which of the step's contributions; 0: none
   };
   // A reduction that is under way.
   struct Reduction {
@@ -106,10 +121,11 @@ class GradientBuckets {
     Tensor input, shard;  // kSharded: what it reads and what it writes
     comm::Work work;
     int round = 0;
+    bool within_shards = true;  // and not yet over the mirrors
   };
 
   bool sharded() const { return options_.kind == Options::Kind::kSharded; }
-  bool alone() const { return replicas_->size() == 1; }
+  bool alone() const { return shards_->size() == 1 && options_.mirrors == nullptr; }
   void BeginRound();
   absl::Status EndRound();
   Tensor Place(int parameter);
@@ -122,12 +138,15 @@ class GradientBuckets {
   // Adds `value`, of microbatch `round`, to what is there.
   absl::Status Fold(Bucket& bucket, Tensor& value, int round);
   absl::Status AddInto(const Tensor& sum, const Tensor& value) const;
+  Tensor SumOf(const Reduction& reduction) const;
+  void GoOnToMirrors();
+  absl::Status GoOnToMirrors(Reduction& reduction);
   absl::Status FinishOldest();
   void Fail(const absl::Status& why);
 
   Backend& backend_;
   const BucketLayout& layout_;
-  comm::Communicator* replicas_;
+  comm::Communicator* shards_;
   Options options_;
   std::vector<Bucket> buckets_;
   std::vector<std::unique_ptr<Target>> targets_;
@@ -136,7 +155,10 @@ class GradientBuckets {
   bool round_is_microbatch_ = false;
   int microbatches_ = 1;
   int round_ = 0;
-  int next_to_close_ = 0;
+  int backward_ = 0;            // of the step
+  std::vector<int32_t> order_;  // of reductions
+  size_t next_to_close_ = 0;    // a place in order_
+  int contributions_ = 0;
   absl::Duration reducing_, waited_;
   absl::Status status_;
 };

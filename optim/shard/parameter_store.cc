@@ -47,6 +47,11 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("sharding is ", options.sharding, ", must be 0, 1, 2 or 3"));
   }
+  if (options.shard_ranks < 0 || (options.shard_ranks > 0 && options.replicas != nullptr &&
+                                  options.replicas->size() % options.shard_ranks != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shard_ranks is ", options.shard_ranks, ", must divide the ", options.replicas->size(), " replicas"));
+  }
   if (options.reproducible && options.gradient_dtype != DType::kF32) {
     return absl::InvalidArgumentError("reproducible sums of gradients must be f32");
   }
@@ -64,22 +69,24 @@ absl::Status ParameterStore::Build() {
     ARMATURE_ASSIGN_OR_RETURN(alone_, comm::MakeInprocGroup(1));
     options_.replicas = alone_[0].get();
   }
+  ARMATURE_RETURN_IF_ERROR(SplitReplicas());
   std::vector<BucketEntry> entries;
   for (size_t i = 0; i < specs_.size(); ++i) {
     entries.push_back(
         {specs_[i].LocalShape().num_elements(), options_.blocks.empty() ? 0 : options_.blocks[i]});
   }
   BucketLayoutOptions layout;
-  layout.shards = options_.replicas->size();
+  layout.shards = shards_->size();
   layout.max_elements = options_.bucket_elements;
   layout.split_at_blocks = gathers_blocks();
   layout_ = std::make_unique<BucketLayout>(entries, layout);
   weights_ = std::make_unique<WeightBuckets>(
-      backend_, *layout_, *options_.replicas,
+      backend_, *layout_, *shards_,
       gathers_blocks() ? WeightBuckets::Kind::kSharded : WeightBuckets::Kind::kWhole, options_.dtype);
   GradientBucketsOptions gradients = GradientOptions(options_);
+  gradients.mirrors = mirrors_.get();
   for (const ParameterSpec& spec : specs_) gradients.partial.push_back(spec.sharding.partial_gradient);
-  gradients_ = std::make_unique<GradientBuckets>(backend_, *layout_, *options_.replicas, gradients);
+  gradients_ = std::make_unique<GradientBuckets>(backend_, *layout_, *shards_, gradients);
   ARMATURE_RETURN_IF_ERROR(weights_->Allocate());
   ARMATURE_RETURN_IF_ERROR(gradients_->Allocate());
   for (size_t b = 0; b < layout_->buckets().size(); ++b) {
@@ -95,6 +102,18 @@ absl::Status ParameterStore::Build() {
     }
   }
   return Initialize();
+}
+
+absl::Status ParameterStore::SplitReplicas() {
+  comm::Communicator& replicas = *options_.replicas;
+  shards_ = &replicas;
+  const int ranks = options_.shard_ranks;
+  if (options_.sharding == 0 || ranks == 0 || ranks == replicas.size()) return absl::OkStatus();
+  const int rank = replicas.rank();
+  ARMATURE_ASSIGN_OR_RETURN(own_shards_, replicas.Split(rank / ranks, rank, "shards"));
+  ARMATURE_ASSIGN_OR_RETURN(mirrors_, replicas.Split(rank % ranks, rank, "mirrors"));
+  shards_ = own_shards_.get();
+  return absl::OkStatus();
 }
 
 absl::Status ParameterStore::Initialize() {
@@ -121,7 +140,7 @@ BucketLayout::Range ParameterStore::Owned(int bucket) const {
 }
 
 BucketLayout::Range ParameterStore::Share(int bucket) const {
-  return layout_->Shard(bucket, options_.replicas->rank());
+  return layout_->Shard(bucket, shards_->rank());
 }
 
 Tensor ParameterStore::Master(int bucket, const Range& range) const {
@@ -162,14 +181,35 @@ absl::Status ParameterStore::EndMicrobatch() { return gradients_->EndMicrobatch(
 
 absl::Status ParameterStore::FinishGradients() {
   weights_->ReleaseAll();
-  return gradients_->Finish();
+  ARMATURE_RETURN_IF_ERROR(gradients_->Finish());
+  return order_is_observed_ ? absl::OkStatus() : FollowObservedOrder();
+}
+
+absl::Status ParameterStore::FollowObservedOrder() {
+  std::vector<int32_t> order = gradients_->ObservedOrder();
+  const BufferView view = {order.data(), static_cast<int64_t>(order.size()), DType::kI32, Device()};
+  ARMATURE_RETURN_IF_ERROR(options_.replicas->Broadcast(view, 0).Wait(), "order of reductions");
+  if (options_.tensor != nullptr) {
+    ARMATURE_RETURN_IF_ERROR(options_.tensor->Broadcast(view, 0).Wait(), "order of reductions");
+  }
+  gradients_->SetOrder(std::move(order));
+  order_is_observed_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status ParameterStore::Reconnect(comm::Communicator& replicas, comm::Communicator* tensor) {
   options_.replicas = &replicas;
   options_.tensor = tensor;
-  gradients_->Reconnect(replicas, tensor);
-  return weights_->Reconnect(replicas);
+  ARMATURE_RETURN_IF_ERROR(SplitReplicas());
+  gradients_->Reconnect(*shards_, mirrors_.get(), tensor);
+  return weights_->Reconnect(*shards_);
+}
+
+void ParameterStore::Abort(const absl::Status& why) {
+  weights_->Abort(why);
+  if (mirrors_ == nullptr) return;
+  own_shards_->Abort(why);
+  mirrors_->Abort(why);
 }
 
 void ParameterStore::Abandon() {
@@ -188,6 +228,7 @@ std::vector<std::string> ParameterStore::ParametersWithoutGradient() const {
 // Calls f(parameter, bucket, range) for each part of a parameter in this rank's share.
 template <typename F>
 void ParameterStore::ForEachShare(F f) const {
+  if (!first_mirror()) return;
   for (size_t i = 0; i < specs_.size(); ++i) {
     const int parameter = static_cast<int>(i), bucket = layout_->place(parameter).bucket;
     const Range part = layout_->PartOf(parameter, Share(bucket));
@@ -267,7 +308,7 @@ absl::Status ParameterStore::SumOverShards(const std::vector<int>& parameters,
                                            absl::Span<double> sums) const {
   const BufferView view = {sums.data(), static_cast<int64_t>(sums.size()), DType::kF64, Device()};
   if (options_.sharding > 0) {
-    ARMATURE_RETURN_IF_ERROR(options_.replicas->AllReduce(view, comm::ReduceOp::kSum).Wait());
+    ARMATURE_RETURN_IF_ERROR(shards_->AllReduce(view, comm::ReduceOp::kSum).Wait());
   }
   if (options_.tensor == nullptr || options_.tensor->size() == 1) return absl::OkStatus();
   // What every tensor rank holds whole counts once.
@@ -332,6 +373,7 @@ void ParameterStore::AppendSlices(absl::string_view prefix, int parameter, const
 
 std::vector<ShardedArray> ParameterStore::Slices(Kind kind, bool once) const {
   std::vector<ShardedArray> arrays;
+  if (once && !first_mirror()) return arrays;
   const size_t rounds = kind == Kind::kStates ? state_specs_.size() : 1;
   for (size_t s = 0; s < rounds; ++s) {
     for (size_t i = 0; i < specs_.size(); ++i) {

@@ -21,6 +21,9 @@
 // The first contribution of a step overwrites a parameter's gradient, later ones are added: nothing is ever
 // cleared that will be written anyway.
 //
+// With `shard_ranks` N is that number, and several groups of N ranks hold the same shards (hybrid sharding):
+// gathers stay within a group, a node say, and only sums of shards go from one to another.
+//
 // Reference: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models"
 // (2020).
 #ifndef ARMATURE_OPTIM_SHARD_PARAMETER_STORE_H_
@@ -52,6 +55,8 @@ struct ParameterStoreOptions {
   ThreadTeam* threads = nullptr;
   // The ZeRO stage, 0 to 3.
   int sharding = 0;
+  // Over how many of the replicas a stage above 0 shards, consecutive ones. 0: all of them.
+  int shard_ranks = 0;
   // Of the weights that layers see, and of the sums of gradients.
   DType dtype = DType::kF32;
   DType gradient_dtype = DType::kF32;
@@ -87,8 +92,9 @@ class ParameterStore : public ParameterSource {
   absl::Status BeginBlock(int block) override;
   void EndBlock(int block) override;
   void Prefetch(int block) override;
-  // Whether BeginBlock and EndBlock do anything.
-  bool gathers_blocks() const { return options_.sharding == 3; }
+  void EndBackward(int block) override { gradients_->EndBackward(block); }
+  // Whether any of these does anything.
+  bool follows_blocks() const { return options_.replicas->size() > 1 || options_.sharding >= 2; }
   // Lets go of what the last blocks gathered: after a forward that no backward follows.
   void ReleaseBlocks() { weights_->ReleaseAll(); }
 
@@ -99,6 +105,8 @@ class ParameterStore : public ParameterSource {
   absl::Status FinishGradients();
   // After an error in a step, once the groups have failed: nothing touches memory in the background any more.
   void Abandon();
+  // Fails the store's own groups, so that no peer waits for this rank.
+  void Abort(const absl::Status& why);
   // Goes on with new groups of the same ranks. A collective over the replicas.
   absl::Status Reconnect(comm::Communicator& replicas, comm::Communicator* tensor);
   // Names of the parameters that this rank's backwards gave no gradient.
@@ -128,9 +136,14 @@ class ParameterStore : public ParameterSource {
  private:
   using Range = BucketLayout::Range;
 
+  bool gathers_blocks() const { return options_.sharding == 3; }
   ParameterStore(Backend& backend, const std::vector<ParameterSpec>& specs, const UpdateRule& rule,
                  const ParameterStoreOptions& options);
   absl::Status Build();
+  // Makes shards_ and mirrors_ from the replicas.
+  absl::Status SplitReplicas();
+  // The order of reductions follows that of the first step's gradients, the same on all ranks.
+  absl::Status FollowObservedOrder();
   absl::Status Initialize();
   absl::Status InitializeParameter(int parameter);
   // What of a bucket this rank keeps masters and states of; and what of that is its share.
@@ -144,6 +157,8 @@ class ParameterStore : public ParameterSource {
   Tensor GradientAsF32(int bucket, const Range& range) const;
   // False for what another tensor rank counts, and saves, too.
   bool Counts(int parameter) const;
+  // False where another group of shards counts the same.
+  bool first_mirror() const { return mirrors_ == nullptr || mirrors_->rank() == 0; }
   absl::Status SumOverShards(const std::vector<int>& parameters, absl::Span<double> sums) const;
   void AppendSlices(absl::string_view prefix, int parameter, const Range& part, const Tensor& memory,
                     std::vector<ShardedArray>& arrays) const;
@@ -157,7 +172,11 @@ class ParameterStore : public ParameterSource {
   const std::vector<StateSpec> state_specs_;
   ParameterStoreOptions options_;
   std::vector<std::unique_ptr<comm::Communicator>> alone_;  // the group of one, if none was given
+  // The ranks that buckets are cut over, and those that hold the same shard: null if there is one group.
+  comm::Communicator* shards_ = nullptr;
+  std::unique_ptr<comm::Communicator> own_shards_, mirrors_;
   int64_t num_parameters_ = 0;
+  bool order_is_observed_ = false;
   std::unique_ptr<BucketLayout> layout_;
   std::unique_ptr<WeightBuckets> weights_;
   std::unique_ptr<GradientBuckets> gradients_;

@@ -84,6 +84,20 @@ TEST_F(ParameterStoreTest, BeginsWithTheSpecsInitialValues) {
   EXPECT_NE(Elements(other->Slices(Kind::kWeights, false)[0]), Elements(weights[0]));
 }
 
+TEST_F(ParameterStoreTest, ReductionsFollowTheOrderOfTheFirstStepsGradients) {
+  ParameterStoreOptions options;
+  options.bucket_elements = 1;  // each parameter has its own bucket, the last one number 0
+  ASSERT_OK_AND_ASSIGN(store_, ParameterStore::Create(*backend_, Specs(), *adamw_, options));
+  EXPECT_THAT(store_->gradients().order(), ElementsAre(0, 1, 2));
+  for (const std::vector<int>& used : std::vector<std::vector<int>>{{0, 2}, {2, 1, 0}}) {
+    store_->BeginStep(1);
+    for (int parameter : used) Contribute(parameter, 1);
+    ASSERT_THAT(store_->EndMicrobatch(), IsOk());
+    ASSERT_THAT(store_->FinishGradients(), IsOk());
+    EXPECT_THAT(store_->gradients().order(), ElementsAre(2, 0, 1));  // what got none comes last
+  }
+}
+
 TEST_F(ParameterStoreTest, ABorrowedWeightIsTheStoresOwnMemory) {
   EXPECT_EQ(store_->Borrow(ParameterId{1}, nullptr).data(),
             store_->Slices(Kind::kWeights, false)[1].local.data);

@@ -8,11 +8,11 @@
 
 namespace armature {
 
-WeightBuckets::WeightBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& replicas,
+WeightBuckets::WeightBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& shards,
                              Kind kind, DType dtype)
     : backend_(backend),
       layout_(layout),
-      replicas_(&replicas),
+      shards_(&shards),
       kind_(kind),
       dtype_(dtype),
       buckets_(layout.buckets().size()) {
@@ -27,7 +27,7 @@ WeightBuckets::~WeightBuckets() { ReleaseAll(); }
 
 absl::Status WeightBuckets::Allocate() {
   if (sharded()) {
-    ARMATURE_ASSIGN_OR_RETURN(gatherers_, replicas_->Split(0, replicas_->rank(), "weights"));
+    ARMATURE_ASSIGN_OR_RETURN(gatherers_, shards_->Split(0, shards_->rank(), "weights"));
   }
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const BucketLayout::Bucket& bucket = layout_.buckets()[b];
@@ -44,11 +44,15 @@ absl::Status WeightBuckets::Allocate() {
   return absl::OkStatus();
 }
 
-absl::Status WeightBuckets::Reconnect(comm::Communicator& replicas) {
-  replicas_ = &replicas;
+absl::Status WeightBuckets::Reconnect(comm::Communicator& shards) {
+  shards_ = &shards;
   if (!sharded()) return absl::OkStatus();
-  ARMATURE_ASSIGN_OR_RETURN(gatherers_, replicas_->Split(0, replicas_->rank(), "weights"));
+  ARMATURE_ASSIGN_OR_RETURN(gatherers_, shards_->Split(0, shards_->rank(), "weights"));
   return absl::OkStatus();
+}
+
+void WeightBuckets::Abort(const absl::Status& why) {
+  if (gatherers_ != nullptr) gatherers_->Abort(why);
 }
 
 Tensor WeightBuckets::Borrow(int parameter) {
@@ -142,14 +146,14 @@ void WeightBuckets::ReleaseAll() {
 
 Tensor WeightBuckets::own(int bucket, const BucketLayout::Range& range) const {
   if (!sharded()) return buckets_[bucket].whole.Slice(range.begin, range.end);
-  const int64_t begin = layout_.Shard(bucket, replicas_->rank()).begin;
+  const int64_t begin = layout_.Shard(bucket, shards_->rank()).begin;
   return buckets_[bucket].shard.Slice(range.begin - begin, range.end - begin);
 }
 
 void WeightBuckets::Share(int bucket) {
-  if (sharded() || replicas_->size() == 1) return;
-  const BucketLayout::Range shard = layout_.Shard(bucket, replicas_->rank());
-  sharing_.push_back(replicas_->AllGather(own(bucket, shard).view(), buckets_[bucket].whole.view()));
+  if (sharded() || shards_->size() == 1) return;
+  const BucketLayout::Range shard = layout_.Shard(bucket, shards_->rank());
+  sharing_.push_back(shards_->AllGather(own(bucket, shard).view(), buckets_[bucket].whole.view()));
   sharing_.back().Start();
 }
 

@@ -28,8 +28,8 @@ class WeightBuckets {
  public:
   enum class Kind { kWhole, kSharded };
 
-  // `layout` and `replicas` must outlive it.
-  WeightBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& replicas, Kind kind,
+  // `shards` are the ranks that a bucket is cut over. It and `layout` must outlive it.
+  WeightBuckets(Backend& backend, const BucketLayout& layout, comm::Communicator& shards, Kind kind,
                 DType dtype);
   ~WeightBuckets();
 
@@ -41,7 +41,9 @@ class WeightBuckets {
   Tensor Borrow(int parameter);
 
   // Goes on with a new group of the same ranks. A collective, if sharded.
-  absl::Status Reconnect(comm::Communicator& replicas);
+  absl::Status Reconnect(comm::Communicator& shards);
+  // Fails the group of gathers, so that no peer waits for this rank.
+  void Abort(const absl::Status& why);
 
   // Nothing to do unless sharded. Errors: those of the communicator; ResourceExhausted.
   absl::Status BeginBlock(int block);
@@ -73,7 +75,7 @@ class WeightBuckets {
 
   Backend& backend_;
   const BucketLayout& layout_;
-  comm::Communicator* replicas_;
+  comm::Communicator* shards_;
   const Kind kind_;
   const DType dtype_;
   std::unique_ptr<comm::Communicator> gatherers_;
