@@ -44,6 +44,7 @@ Engine::Impl::Impl(const EngineConfig& config, Model model, Environment environm
 absl::Status Engine::Impl::Build() {
   ARMATURE_RETURN_IF_ERROR(ValidateConfig(config_));
   ARMATURE_RETURN_IF_ERROR(ValidateModel(model_));
+  ARMATURE_RETURN_IF_ERROR(ValidateRecomputedParts(config_, model_));
   ARMATURE_ASSIGN_OR_RETURN(rule_, MakeUpdateRule(config_.optimizer()));
   ARMATURE_ASSIGN_OR_RETURN(schedule_, MakeSchedule(config_.learning_rate()));
   if (config_.precision() == EngineConfig::F16) {

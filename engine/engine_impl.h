@@ -72,6 +72,8 @@ class Engine::Impl {
   absl::StatusOr<StepAgreement> ForwardBackward(const Batch& batch, const std::vector<int64_t>& counts,
                                                 const StepScope& scope);
   absl::Status Update(const StepScope& scope, const StepOptions& options, StepResult& result);
+  std::string FirstAnomaly() const;
+  absl::Status CheckReplicas();
   absl::Status ShowGradients(const StepOptions& options, double scale);
   // Of all local ranks.
   std::vector<ShardedArray> Slices(ParameterStore::Kind kind, bool once);

@@ -86,6 +86,50 @@ class HookBlock : public Block {
   const Hook hook_;
 };
 
+// Lets its input through, and multiplies the gradient by a factor on the way back.
+class ScaleGradientBlock : public Block {
+ public:
+  // Of the samples [first, first + samples) of the step's batch.
+  using Factor = std::function<double(int64_t first, int64_t samples)>;
+
+  explicit ScaleGradientBlock(Factor factor) : factor_(std::move(factor)) {}
+  Activations Forward(Context& context, const Activations& in) const override {
+    Activations out = {in[0].Detach()};
+    if (context.tape() != nullptr) {
+      const double factor = factor_(context.batch().first_sample, context.batch().samples);
+      context.tape()->Record(std::make_unique<Recorded>(factor), in, absl::MakeSpan(out));
+    }
+    return out;
+  }
+  BlockCost Cost(int64_t, int64_t) const override { return {}; }
+
+ private:
+  class Recorded : public Function {
+   public:
+    explicit Recorded(double factor) : factor_(factor) {}
+    absl::string_view name() const override { return "ScaleGradient"; }
+    void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
+      sink.Add(0, factor_ == 1 ? grads_out[0] : ops::Scale(grads_out[0], static_cast<float>(factor_)));
+    }
+
+   private:
+    const double factor_;
+  };
+
+  const Factor factor_;
+};
+
+// `model` with a ScaleGradientBlock before block `block`.
+inline absl::StatusOr<Model> WithGradientFactor(absl::StatusOr<Model> model, int block,
+                                                ScaleGradientBlock::Factor factor) {
+  if (!model.ok()) return model;
+  model->blocks.insert(model->blocks.begin() + block,
+                       [factor](ModuleBuilder) -> absl::StatusOr<std::unique_ptr<Block>> {
+                         return std::make_unique<ScaleGradientBlock>(factor);
+                       });
+  return model;
+}
+
 // `model` with a HookBlock before block `block`.
 inline absl::StatusOr<Model> WithHook(absl::StatusOr<Model> model, int block, HookBlock::Hook hook) {
   if (!model.ok()) return model;

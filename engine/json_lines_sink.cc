@@ -22,6 +22,7 @@ std::string ToJson(const StepResult& step) {
     for (const auto& [name, loss] : step.losses) line[name] = loss;
   }
   if (step.skipped) line["skip_reason"] = step.skip_reason;
+  if (!step.anomaly.empty()) line["anomaly"] = step.anomaly;
   return line.dump();
 }
 

@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "armature/base/status_macros.h"
 #include "armature/engine/block_gates.h"
+#include "armature/engine/validate.h"
 #include "armature/layers/recompute.h"
 #include "armature/tensor/cpu/cpu_backend.h"
+#include "armature/tensor/mapped_memory.h"
 #include "armature/tensor/ops/elementwise.h"
 
 namespace armature {
@@ -59,6 +61,10 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
   cpu.memory_limit_bytes = config_.memory_limit_bytes();
   // A product's last bits depend on how it is cut, which must then not depend on the threads.
   if (config_.reproducible()) cpu.matmul_parts = kReproducibleMatmulParts;
+  if (!config_.optimizer_offload_directory().empty()) {
+    offload_ = std::make_unique<MappedMemory>(config_.optimizer_offload_directory());
+    cpu.optimizer_memory = offload_.get();
+  }
   ARMATURE_ASSIGN_OR_RETURN(backend_, MakeCpuBackend(cpu));
   ParameterStoreOptions options;
   ARMATURE_RETURN_IF_ERROR(BuildBlocks(options.blocks));
@@ -76,6 +82,14 @@ absl::Status RankWorker::Build(const UpdateRule& rule, int threads) {
   options.replicas = &mesh_->replicas();
   options.tensor = &mesh_->axis(comm::Axis::kTensor);
   ARMATURE_ASSIGN_OR_RETURN(store_, ParameterStore::Create(*backend_, registry_.specs(), rule, options));
+  if (config_.recompute() == EngineConfig::SELECTIVE && !config_.detect_anomaly()) {
+    recomputed_parts_.assign(config_.recompute_parts().begin(), config_.recompute_parts().end());
+    if (recomputed_parts_.empty()) recomputed_parts_ = {kDefaultRecomputedPart};
+  }
+  if (config_.detect_anomaly()) {
+    detector_ = std::make_unique<AnomalyDetector>(
+        [this](const GradientTarget* target) { return store_->NameOf(target); });
+  }
   return absl::OkStatus();
 }
 
@@ -122,6 +136,7 @@ Context RankWorker::MakeContext(const MicroBatch& micro, Tape* tape, const StepS
   options.training = scope.training;
   options.seed = config_.seed();
   options.step = scope.step;
+  options.recomputed_parts = recomputed_parts_;
   options.tensor.communicator = &mesh_->axis(comm::Axis::kTensor);
   options.tensor.sequence_parallel = config_.parallel().sequence_parallel();
   return Context(*backend_, options);
@@ -146,16 +161,20 @@ absl::StatusOr<MicroBatch> RankWorker::ToDevice(const Batch& batch, bool with_lo
   return micro;
 }
 
+// The first block has nothing to keep, and the last one's backward follows at once: nothing is gained there.
+bool RankWorker::RecomputesBlock(size_t block) const {
+  if (config_.recompute() != EngineConfig::FULL || config_.detect_anomaly()) return false;
+  if (block == 0 || block + 1 >= blocks_.size()) return false;
+  return (block - 1) % std::max(config_.recompute_every(), 1) == 0;
+}
+
 Activations RankWorker::Forward(Context& context, const StepScope& scope) const {
   Activations activations;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const absl::Status status = scope.check();
     if (!status.ok()) return {Tensor::Failed(status)};
-    // The first block has nothing to keep, and the last one's backward follows at once: nothing is gained
-    // there.
-    const bool recompute = config_.recompute() == EngineConfig::FULL && i > 0 && i + 1 < blocks_.size();
     const auto run = [&](const Activations& in) {
-      return recompute ? Recompute(context, in, *blocks_[i]) : blocks_[i]->Forward(context, in);
+      return RecomputesBlock(i) ? Recompute(context, in, *blocks_[i]) : blocks_[i]->Forward(context, in);
     };
     activations = store_->follows_blocks() ? RunGated(context, *store_, static_cast<int>(i), activations, run)
                                            : run(activations);
@@ -183,7 +202,7 @@ absl::Status RankWorker::MicroStep(const Batch& batch, double weight, const std:
                                    const StepScope& scope, std::vector<double>& sums) {
   const absl::Time start = scope.clock->Now();
   ARMATURE_ASSIGN_OR_RETURN(const MicroBatch micro, ToDevice(batch, /*with_loss=*/true));
-  Tape tape(*backend_);
+  Tape tape(*backend_, detector_.get());
   Context context = MakeContext(micro, scope.training ? &tape : nullptr, scope);
   const Activations losses = Forward(context, scope);
   if (losses.size() != model_.losses.size()) {
@@ -220,6 +239,7 @@ absl::StatusOr<StepAgreement> RankWorker::ForwardBackward(const Batch& batch,
   }
   forward_time_ = backward_time_ = absl::ZeroDuration();
   if (scope.training) store_->BeginStep(static_cast<int>(pieces.size()));
+  if (detector_ != nullptr) detector_->BeginStep();
   std::vector<double> sums(model_.losses.size(), 0.0);
   for (const BatchPiece& piece : pieces) {
     if (piece.samples() == samples) {
@@ -237,6 +257,7 @@ absl::StatusOr<StepAgreement> RankWorker::ForwardBackward(const Batch& batch,
     ARMATURE_RETURN_IF_ERROR(store_->FinishGradients());
     backward_time_ += scope.clock->Now() - start;
   }
+  if (detector_ != nullptr) anomaly_ = detector_->found();
   return Agree(sums, scope);
 }
 

@@ -16,6 +16,7 @@
 #include "armature/base/thread_team.h"
 #include "armature/comm/mesh.h"
 #include "armature/data/batch.h"
+#include "armature/engine/anomaly_detector.h"
 #include "armature/engine/batch_shares.h"
 #include "armature/engine/config.pb.h"
 #include "armature/layers/block.h"
@@ -60,6 +61,9 @@ class RankWorker {
   // rank's share of the samples. Empty where that has none, and on ranks whose output another one gives.
   absl::StatusOr<absl::optional<Array>> Predict(const Batch& batch, const StepScope& scope);
 
+  // The first operation of the last ForwardBackward whose result was not finite, or "": only if the config
+  // asks for it.
+  const std::string& anomaly() const { return anomaly_; }
   // Of the last ForwardBackward, summed over its microbatches.
   absl::Duration forward_time() const { return forward_time_; }
   absl::Duration backward_time() const { return backward_time_; }
@@ -88,6 +92,7 @@ class RankWorker {
   // Without `with_loss`, fields that only the loss needs are left out.
   absl::StatusOr<MicroBatch> ToDevice(const Batch& batch, bool with_loss) const;
   Activations Forward(Context& context, const StepScope& scope) const;
+  bool RecomputesBlock(size_t block) const;
   // `weight` 0: only so that other ranks are not left waiting; the loss does not count.
   absl::Status MicroStep(const Batch& batch, double weight, const std::vector<int64_t>& counts,
                          const StepScope& scope, std::vector<double>& sums);
@@ -97,13 +102,17 @@ class RankWorker {
 
   const EngineConfig& config_;
   const Model& model_;
+  std::vector<std::string> recomputed_parts_;
   comm::Mesh* mesh_;
   std::unique_ptr<ThreadTeam> team_;
+  std::unique_ptr<RawMemory> offload_;
   std::unique_ptr<Backend> backend_;
   ParameterRegistry registry_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<ParameterStore> store_;
   absl::Duration forward_time_, backward_time_;
+  std::unique_ptr<AnomalyDetector> detector_;
+  std::string anomaly_;
 };
 
 }  // namespace armature

@@ -61,6 +61,23 @@ absl::StatusOr<StepAgreement> Engine::Impl::ForwardBackward(const Batch& batch,
   return agreements[0];
 }
 
+std::string Engine::Impl::FirstAnomaly() const {
+  for (int i = 0; i < ranks_->count(); ++i) {
+    const std::string& anomaly = ranks_->worker(i).anomaly();
+    if (anomaly.empty()) continue;
+    const comm::Communicator& world = ranks_->worker(i).mesh().world();
+    return world.size() == 1 ? anomaly : absl::StrCat("rank ", world.rank(), ": ", anomaly);
+  }
+  return "";
+}
+
+absl::Status Engine::Impl::CheckReplicas() {
+  const absl::Status same = AddContext(
+      ranks_->Run([](RankWorker& worker) { return worker.store().CheckReplicas(); }), "step ", step());
+  if (!same.ok()) gate_.Fail(same);
+  return same;
+}
+
 absl::StatusOr<StepResult> Engine::Impl::Step(const Call& call, const Batch& batch,
                                               const StepOptions& options) {
   ARMATURE_RETURN_IF_ERROR(ValidateBatch(batch, model_, /*with_loss=*/true));
@@ -71,8 +88,10 @@ absl::StatusOr<StepResult> Engine::Impl::Step(const Call& call, const Batch& bat
   StepResult result;
   result.step = scope.step;
   result.tokens = counts[0];
+  result.loss_scale = scope.loss_scale;
   result.learning_rate = schedule_->LearningRate(updates_ + 1);
   ARMATURE_ASSIGN_OR_RETURN(const StepAgreement agreement, ForwardBackward(batch, counts, scope));
+  result.anomaly = FirstAnomaly();
   result.losses = Losses(agreement.loss_sums, counts);
   result.loss = Total(result.losses);
   result.grad_norm = std::sqrt(agreement.gradient_squares);
@@ -84,6 +103,9 @@ absl::StatusOr<StepResult> Engine::Impl::Step(const Call& call, const Batch& bat
     result.update = environment_.clock->Now() - before_update;
   }
   step_.store(result.step);
+  if (config_.check_replicas_every() > 0 && result.step % config_.check_replicas_every() == 0) {
+    ARMATURE_RETURN_IF_ERROR(CheckReplicas());
+  }
   result.skipped = !result.skip_reason.empty();
   result.updates = updates_;
   for (int i = 0; i < ranks_->count(); ++i) {

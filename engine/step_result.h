@@ -19,6 +19,7 @@ struct StepResult {
   std::vector<std::pair<std::string, double>> losses;  // each term, by its name
   double grad_norm = 0;                                // global, before clipping
   double learning_rate = 0;                            // of this update
+  double loss_scale = 1;                               // that the gradients of this step were multiplied by
   int64_t tokens = 0;                                  // entries counted by the first loss term
   absl::Duration duration;
   absl::Duration forward, backward, update;  // of `duration`, on the rank that took longest
@@ -27,6 +28,8 @@ struct StepResult {
   absl::Duration reducing, reducing_waited;
   bool skipped = false;  // nothing moved; skip_reason says why
   std::string skip_reason;
+  // The first operation whose output or gradient was not finite, if the config's detect_anomaly asks for it.
+  std::string anomaly;
 
   double tokens_per_second() const { return tokens / absl::ToDoubleSeconds(duration); }
 };

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "armature/base/status_macros.h"
 #include "armature/engine/optimizer_config.h"
 
@@ -115,11 +117,32 @@ absl::Status ValidateConfig(const EngineConfig& config) {
   ARMATURE_RETURN_IF_ERROR(ValidateCheckpoint(config.checkpoint()));
   if (!EngineConfig::Recompute_IsValid(config.recompute())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("recompute is ", config.recompute(), ", must be NONE or FULL"));
+        absl::StrCat("recompute is ", config.recompute(), ", must be NONE, FULL or SELECTIVE"));
   }
+  ARMATURE_RETURN_IF_ERROR(NotNegative("recompute_every", config.recompute_every()));
+  if (config.recompute_every() > 0 && config.recompute() != EngineConfig::FULL) {
+    return absl::InvalidArgumentError("recompute_every is set, but recompute is not FULL");
+  }
+  if (config.recompute_parts_size() > 0 && config.recompute() != EngineConfig::SELECTIVE) {
+    return absl::InvalidArgumentError("recompute_parts is set, but recompute is not SELECTIVE");
+  }
+  ARMATURE_RETURN_IF_ERROR(NotNegative("check_replicas_every", config.check_replicas_every()));
   ARMATURE_RETURN_IF_ERROR(ValidatePrecision(config));
   ARMATURE_RETURN_IF_ERROR(MakeUpdateRule(config.optimizer()).status());
   return MakeSchedule(config.learning_rate()).status();
+}
+
+absl::Status ValidateRecomputedParts(const EngineConfig& config, const Model& model) {
+  if (config.recompute() != EngineConfig::SELECTIVE) return absl::OkStatus();
+  std::vector<std::string> parts(config.recompute_parts().begin(), config.recompute_parts().end());
+  if (parts.empty()) parts.emplace_back(kDefaultRecomputedPart);
+  for (const std::string& part : parts) {
+    if (std::find(model.parts.begin(), model.parts.end(), part) != model.parts.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("recompute_parts: model ", model.name, " has no part \"",
+                                                   part, "\"", model.parts.empty() ? "" : "; it has ",
+                                                   absl::StrJoin(model.parts, ", ")));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateModel(const Model& model) {

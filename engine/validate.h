@@ -15,6 +15,7 @@ namespace armature {
 
 // Of one rank: more than any machine has, and less than what only a slip of the pen asks for.
 constexpr int kMaxThreads = 1024;
+inline constexpr char kDefaultRecomputedPart[] = "attention";
 
 // Errors: InvalidArgument naming the field and its value; Unimplemented for a feature that is not built,
 // naming its field and what to set instead.
@@ -23,6 +24,8 @@ absl::Status ValidateConfig(const EngineConfig& config);
 // A model that a user put together: blocks and loss terms there, inputs named once, and each term counted by
 // an i32 input. Errors: InvalidArgument naming what is wrong.
 absl::Status ValidateModel(const Model& model);
+// Errors: InvalidArgument if the model has no part of a name in recompute_parts, with those that it has.
+absl::Status ValidateRecomputedParts(const EngineConfig& config, const Model& model);
 
 // Every input of the model must be there, with its dtype, and hold only values that the model has a place
 // for. Without `with_loss`, fields that only the loss needs may be absent. Errors: InvalidArgument naming

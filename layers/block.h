@@ -67,6 +67,8 @@ struct Model {
   std::vector<BlockBuilder> blocks;
   std::vector<InputSpec> inputs;
   std::vector<LossTerm> losses;
+  // Names of the parts that its blocks run by RunPart (layers/recompute.h).
+  std::vector<std::string> parts;
 };
 
 }  // namespace armature

@@ -1,5 +1,7 @@
 #include "armature/layers/context.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace armature {
@@ -8,6 +10,11 @@ Context Context::WithTape(Tape* tape) const {
   Context copy = *this;
   copy.options_.tape = tape;
   return copy;
+}
+
+bool Context::Recomputes(absl::string_view part) const {
+  return std::find(options_.recomputed_parts.begin(), options_.recomputed_parts.end(), part) !=
+         options_.recomputed_parts.end();
 }
 
 Tensor Context::Use(ParameterId id) { return options_.parameters->Borrow(id, options_.tape); }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "armature/layers/parallel/tensor_group.h"
 #include "armature/tensor/backend.h"
 #include "armature/tensor/parameter.h"
@@ -40,6 +41,8 @@ class Context {
     uint64_t seed = 0;
     int64_t step = 0;
     TensorGroup tensor;
+    // The parts of blocks that are computed again in the backward (layers/recompute.h).
+    absl::Span<const std::string> recomputed_parts;
   };
   Context(Backend& backend, const Options& options) : backend_(backend), options_(options) {}
 
@@ -60,6 +63,7 @@ class Context {
   // The ranks that share each layer's work, of which this is one.
   const TensorGroup& tensor() const { return options_.tensor; }
   Tape* tape() const { return options_.tape; }
+  bool Recomputes(absl::string_view part) const;
   bool training() const { return options_.training; }
   const MicroBatch& batch() const { return *options_.batch; }
   Backend& backend() const { return backend_; }

@@ -30,15 +30,20 @@ class SinkTarget : public GradientTarget {
 class RecomputeFunction : public Function {
  public:
   // `same_as[i]` is the first input that is the same value as input i.
-  RecomputeFunction(const Context& context, Activations in, std::vector<size_t> same_as, const Block& block)
-      : context_(context), in_(std::move(in)), same_as_(std::move(same_as)), block_(block) {}
+  RecomputeFunction(const Context& context, TapeObserver* observer, Activations in,
+                    std::vector<size_t> same_as, Computation run)
+      : context_(context),
+        observer_(observer),
+        in_(std::move(in)),
+        same_as_(std::move(same_as)),
+        run_(std::move(run)) {}
 
   absl::string_view name() const override { return "Recompute"; }
   absl::InlinedVector<Tensor, 4> saved() const override { return {in_.begin(), in_.end()}; }
 
   void Backward(absl::Span<const Tensor> grads_out, GradientSink& sink) override {
-    Tape tape(context_.backend());
-    Context context = context_.WithTape(&tape);
+    const auto tape = std::make_shared<Tape>(context_.backend(), observer_);
+    Context context = context_.WithTape(tape.get());
     std::vector<SinkTarget> targets;
     targets.reserve(in_.size());
     Activations in;
@@ -50,10 +55,10 @@ class RecomputeFunction : public Function {
         // One leaf for one value: its uses add up in the order in which they would without recomputation.
         in.push_back(in[same_as_[i]].Reshape(in_[i].shape()));
       } else {
-        in.push_back(tape.Watch(in_[i], &targets[i]));
+        in.push_back(tape->Watch(in_[i], &targets[i]));
       }
     }
-    const Activations out = block_.Forward(context, in);
+    const Activations out = run_(context, in);
     in.clear();
     // Only outputs that gradients flowed into take part.
     std::vector<Tensor> outputs, grads;
@@ -64,14 +69,20 @@ class RecomputeFunction : public Function {
       grads.push_back(grads_out[i]);
     }
     BackwardOptions options;
-    sink.Fail(tape.Backward(outputs, grads, options));
+    options.defer_weight_gradients = sink.defer_weight_gradients();
+    sink.Fail(tape->Backward(outputs, grads, options));
+    // Gradients of weights go to the weights' own targets.
+    if (options.defer_weight_gradients) {
+      sink.Defer([tape](GradientSink& later) { later.Fail(tape->RunDeferred()); });
+    }
   }
 
  private:
   const Context context_;
+  TapeObserver* const observer_;
   const Activations in_;
   const std::vector<size_t> same_as_;
-  const Block& block_;
+  const Computation run_;
 };
 
 std::vector<size_t> FirstOfTheSameValue(const Activations& in) {
@@ -86,20 +97,34 @@ std::vector<size_t> FirstOfTheSameValue(const Activations& in) {
 
 }  // namespace
 
-Activations Recompute(Context& context, const Activations& in, const Block& block) {
+Activations Recompute(Context& context, const Activations& in, Computation run) {
   Tape* tape = context.tape();
-  if (tape == nullptr) return block.Forward(context, in);
+  if (tape == nullptr) return run(context, in);
   Context forward = context.WithTape(nullptr);
   Activations detached;
   for (const Tensor& tensor : in) detached.push_back(tensor.ok() ? tensor.Detach() : tensor);
-  Activations out = block.Forward(forward, detached);
+  Activations out = run(forward, detached);
   for (const Tensor& tensor : out) {
     if (!tensor.ok()) return out;
   }
-  tape->Record(
-      std::make_unique<RecomputeFunction>(forward, std::move(detached), FirstOfTheSameValue(in), block), in,
-      absl::MakeSpan(out));
+  tape->Record(std::make_unique<RecomputeFunction>(forward, tape->observer(), std::move(detached),
+                                                   FirstOfTheSameValue(in), std::move(run)),
+               in, absl::MakeSpan(out));
   return out;
+}
+
+Activations Recompute(Context& context, const Activations& in, const Block& block) {
+  return Recompute(context, in, [&block](Context& inner, const Activations& again) {
+    return block.Forward(inner, again);
+  });
+}
+
+Tensor RunPart(Context& context, absl::string_view part, const Tensor& x,
+               const std::function<Tensor(Context&, const Tensor&)>& run) {
+  if (!context.Recomputes(part)) return run(context, x);
+  return Recompute(context, {x}, [run](Context& inner, const Activations& in) {
+    return Activations{run(inner, in[0])};
+  })[0];
 }
 
 }  // namespace armature

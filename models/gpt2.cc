@@ -11,6 +11,7 @@
 #include "armature/layers/embedding.h"
 #include "armature/layers/mlp.h"
 #include "armature/layers/norm.h"
+#include "armature/layers/recompute.h"
 #include "armature/layers/vocabulary_head.h"
 
 namespace armature {
@@ -80,8 +81,13 @@ class TransformerBlock : public Block {
 
   Activations Forward(Context& context, const Activations& in) const override {
     Tensor x = in[0];
-    x = attention_dropout_.AddTo(context, x, attention_(context, attention_norm_(context, x)));
-    x = mlp_dropout_.AddTo(context, x, mlp_(context, mlp_norm_(context, x)));
+    x = attention_dropout_.AddTo(context, x,
+                                 RunPart(context, "attention", x, [this](Context& inner, const Tensor& in) {
+                                   return attention_(inner, attention_norm_(inner, in));
+                                 }));
+    x = mlp_dropout_.AddTo(context, x, RunPart(context, "mlp", x, [this](Context& inner, const Tensor& in) {
+                             return mlp_(inner, mlp_norm_(inner, in));
+                           }));
     return {x};
   }
 
@@ -220,6 +226,7 @@ absl::StatusOr<Model> MakeGpt2(const Gpt2Config& config) {
   targets.only_for_loss = true;
   model.inputs = {tokens, targets};
   model.losses = {LossTerm{"loss", "targets"}};
+  model.parts = {"attention", "mlp"};
   return model;
 }
 

@@ -71,14 +71,22 @@ Allocator::Allocator(RawMemory& memory, int64_t limit_bytes) : memory_(memory), 
 
 Allocator::~Allocator() { ReleaseCached(); }
 
+void Allocator::SetMemoryOf(MemoryCategory category, RawMemory& memory) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  memory_of_[static_cast<int>(category)] = &memory;
+}
+
 absl::StatusOr<void*> Allocator::Allocate(int64_t bytes, MemoryCategory category) {
   if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("allocation of ", bytes, " bytes"));
   if (bytes == 0) return static_cast<void*>(nothing);
   std::lock_guard<std::mutex> lock(mutex_);
   const int64_t rounded = RoundUp(bytes);
   void* data = nullptr;
+  RawMemory* own = memory_of_[static_cast<int>(category)];
   auto cached = cached_.find(rounded);
-  if (cached != cached_.end() && !cached->second.empty()) {
+  if (own != nullptr) {
+    ARMATURE_ASSIGN_OR_RETURN(data, own->Acquire(bytes), Name(category));
+  } else if (cached != cached_.end() && !cached->second.empty()) {
     data = cached->second.back();
     cached->second.pop_back();
   } else {
@@ -109,7 +117,11 @@ absl::StatusOr<void*> Allocator::AcquireLocked(int64_t rounded) {
 void Allocator::Free(void* data, int64_t bytes, MemoryCategory category) {
   if (bytes == 0) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  cached_[RoundUp(bytes)].push_back(data);
+  if (RawMemory* own = memory_of_[static_cast<int>(category)]; own != nullptr) {
+    own->Release(data, bytes);
+  } else {
+    cached_[RoundUp(bytes)].push_back(data);
+  }
   counters_[static_cast<int>(category)].live_bytes -= bytes;
   total_.live_bytes -= bytes;
 }

@@ -58,6 +58,10 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
+  // Memory of that category comes from `memory`, which must outlive the allocator: it is not cached and not
+  // part of reserved_bytes or the limit. Before the first allocation of the category.
+  void SetMemoryOf(MemoryCategory category, RawMemory& memory);
+
   // Uninitialised memory, aligned to 64 bytes; 0 bytes give a valid address of nothing.
   // Errors: InvalidArgument if bytes < 0; ResourceExhausted, with the live bytes of each category, if neither
   // the cache nor `memory` has room, or the limit would be passed.
@@ -80,6 +84,7 @@ class Allocator {
   absl::Status ExhaustedLocked(int64_t bytes, MemoryCategory category) const;
 
   RawMemory& memory_;
+  std::array<RawMemory*, kNumMemoryCategories> memory_of_ = {};  // null: memory_
   const int64_t limit_bytes_;
   mutable std::mutex mutex_;
   std::map<int64_t, std::vector<void*>> cached_;  // by rounded size

@@ -54,6 +54,7 @@ class Tape::Sink : public GradientSink {
   // Everything that was asked for is written now.
   ~Sink() override {
     for (const Asked& asked : asked_) Finish(asked);
+    if (tape_.observer_ != nullptr) ShowValues();
   }
 
   bool Wants(int i) const override { return inputs_[i] >= 0; }
@@ -116,7 +117,22 @@ class Tape::Sink : public GradientSink {
 
   void Finish(const Asked& asked) {
     if (asked.narrow.ok() && tape_.status_.ok()) Fail(WriteGradient(asked.narrow, asked.place));
+    // Before the target hands it on to others.
+    if (tape_.observer_ != nullptr) Show({asked.place.tensor});
     asked.target->Contributed();
+  }
+
+  void Show(absl::Span<const Tensor> gradients) const {
+    tape_.observer_->OnGradients(name_, tape_.LeavesOf(inputs_), gradients);
+  }
+
+  void ShowValues() const {
+    absl::InlinedVector<Tensor, 2> gradients;
+    for (int32_t input : inputs_) {
+      if (input >= 0 && tape_.values_[input].gradient.ok())
+        gradients.push_back(tape_.values_[input].gradient);
+    }
+    Show(gradients);
   }
 
   Tape& tape_;
@@ -126,9 +142,17 @@ class Tape::Sink : public GradientSink {
   absl::InlinedVector<Asked, 2> asked_;
 };
 
-Tape::Tape(Backend& backend) : backend_(backend) {}
+Tape::Tape(Backend& backend, TapeObserver* observer) : backend_(backend), observer_(observer) {}
 
 Tape::~Tape() = default;
+
+Tape::Leaves Tape::LeavesOf(absl::Span<const int32_t> inputs) const {
+  Leaves leaves;
+  for (int32_t input : inputs) {
+    if (input >= 0 && values_[input].target != nullptr) leaves.push_back(values_[input].target);
+  }
+  return leaves;
+}
 
 int32_t Tape::NewValue(const Tensor& tensor) {
   Value value;
@@ -156,6 +180,7 @@ void Tape::Record(std::unique_ptr<Function> function, absl::Span<const Tensor> i
     if (value >= 0) output = output.OnTape(this, value);
     node.outputs.push_back(value);
   }
+  if (observer_ != nullptr) observer_->OnOutputs(node.function->name(), LeavesOf(node.inputs), outputs);
   nodes_.push_back(std::move(node));
 }
 

@@ -83,6 +83,18 @@ class Function {
   virtual absl::InlinedVector<Tensor, 4> saved() const { return {}; }
 };
 
+// Sees what passes over a tape: for debugging.
+class TapeObserver {
+ public:
+  virtual ~TapeObserver() = default;
+  // `function` has recorded these outputs. `leaves` are the targets of those of its inputs that are leaves.
+  virtual void OnOutputs(absl::string_view function, absl::Span<GradientTarget* const> leaves,
+                         absl::Span<const Tensor> outputs) = 0;
+  // Its backward has written these gradients of its inputs, or added to them.
+  virtual void OnGradients(absl::string_view function, absl::Span<GradientTarget* const> leaves,
+                           absl::Span<const Tensor> gradients) = 0;
+};
+
 struct BackwardOptions {
   // Leaves weight gradients of linear layers for RunDeferred: zero-bubble schedules fill bubbles with them.
   bool defer_weight_gradients = false;
@@ -94,7 +106,8 @@ struct BackwardOptions {
 // Thread-compatible. Must outlive the tensors that are on it.
 class Tape {
  public:
-  explicit Tape(Backend& backend);
+  // `observer` may be null, and must outlive the tape.
+  explicit Tape(Backend& backend, TapeObserver* observer = nullptr);
   ~Tape();
 
   Tape(const Tape&) = delete;
@@ -123,6 +136,7 @@ class Tape {
   int64_t saved_bytes() const;
 
   Backend& backend() const { return backend_; }
+  TapeObserver* observer() const { return observer_; }
 
  private:
   class Sink;
@@ -144,6 +158,9 @@ class Tape {
     std::function<void(GradientSink&)> compute;
   };
 
+  using Leaves = absl::InlinedVector<GradientTarget*, 2>;
+
+  Leaves LeavesOf(absl::Span<const int32_t> inputs) const;
   int32_t NewValue(const Tensor& tensor);
   GradientSlot ValueSlot(int32_t value);
   absl::Status AddGradient(int32_t value, const Tensor& gradient);
@@ -152,6 +169,7 @@ class Tape {
   void Fail(absl::string_view name, const absl::Status& why);
 
   Backend& backend_;
+  TapeObserver* const observer_;
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<Deferred> deferred_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "armature/base/crc32c.h"
 #include "armature/base/status_macros.h"
 #include "armature/comm/inproc/inproc_group.h"
 #include "armature/optim/clip.h"
@@ -223,6 +224,61 @@ std::vector<std::string> ParameterStore::ParametersWithoutGradient() const {
     if (!gradients_->has_gradient(static_cast<int>(i))) names.push_back(specs_[i].name);
   }
   return names;
+}
+
+std::string ParameterStore::NameOf(const GradientTarget* target) const {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    if (gradients_->target(static_cast<int>(i)) == target) return specs_[i].name;
+  }
+  return "";
+}
+
+// Of what this rank keeps of each parameter's weights.
+std::vector<int64_t> ParameterStore::Checksums() const {
+  std::vector<int64_t> checksums;
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const int parameter = static_cast<int>(i), bucket = layout_->place(parameter).bucket;
+    const Range kept = gathers_blocks() ? Share(bucket) : Range{0, layout_->buckets()[bucket].elements};
+    const Range part = layout_->PartOf(parameter, kept);
+    uint32_t checksum = 0;
+    if (part.elements() > 0) {
+      const Tensor weights = weights_->own(bucket, part);
+      checksum = Crc32c(absl::string_view(static_cast<const char*>(weights.data()), weights.size_bytes()));
+    }
+    checksums.push_back(checksum);
+  }
+  return checksums;
+}
+
+absl::Status ParameterStore::CompareChecksums(comm::Communicator& ranks, absl::Span<const int64_t> own,
+                                              bool split_too) const {
+  const size_t count = own.size();
+  std::vector<int64_t> mine(own.begin(), own.end()), all(count * ranks.size());
+  const auto view = [](std::vector<int64_t>& values) {
+    return BufferView{values.data(), static_cast<int64_t>(values.size()), DType::kI64, Device()};
+  };
+  ARMATURE_RETURN_IF_ERROR(ranks.AllGather(view(mine), view(all)).Wait(), "comparing replicas");
+  for (size_t i = 0; i < count; ++i) {
+    if (!split_too && specs_[i].sharding.dim != -1) continue;
+    for (int rank = 1; rank < ranks.size(); ++rank) {
+      if (all[rank * count + i] == all[i]) continue;
+      return absl::DataLossError(absl::StrCat("the weights of ", specs_[i].name,
+                                              " differ between ranks 0 and ", rank, " of group ",
+                                              ranks.name(), "; restore from a checkpoint"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::CheckReplicas() const {
+  const std::vector<int64_t> checksums = Checksums();
+  if (!gathers_blocks()) {
+    ARMATURE_RETURN_IF_ERROR(CompareChecksums(*options_.replicas, checksums, /*split_too=*/true));
+  } else if (mirrors_ != nullptr) {
+    ARMATURE_RETURN_IF_ERROR(CompareChecksums(*mirrors_, checksums, /*split_too=*/true));
+  }
+  if (options_.tensor == nullptr) return absl::OkStatus();
+  return CompareChecksums(*options_.tensor, checksums, /*split_too=*/false);
 }
 
 // Calls f(parameter, bucket, range) for each part of a parameter in this rank's share.

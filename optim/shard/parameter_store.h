@@ -129,6 +129,12 @@ class ParameterStore : public ParameterSource {
   // host memory. `once`: a part that several replicas hold is given by one of them only.
   std::vector<ShardedArray> Slices(Kind kind, bool once) const;
 
+  // An error, the same on all ranks, if ranks that should hold the same weights don't: DataLoss naming the
+  // first such parameter and two ranks. A collective over the replicas and the tensor ranks.
+  absl::Status CheckReplicas() const;
+  // The name of the parameter whose gradient's place that is; "" if of none.
+  std::string NameOf(const GradientTarget* target) const;
+
   // Over whole parameters.
   int64_t num_parameters() const { return num_parameters_; }
   const GradientBuckets& gradients() const { return *gradients_; }
@@ -164,6 +170,9 @@ class ParameterStore : public ParameterSource {
                     std::vector<ShardedArray>& arrays) const;
   absl::Status UpdateBucket(int bucket, const UpdateRule& rule, const StepFacts& facts);
   absl::Status CastMasters(int bucket);
+  std::vector<int64_t> Checksums() const;
+  absl::Status CompareChecksums(comm::Communicator& ranks, absl::Span<const int64_t> own,
+                                bool split_too) const;
   template <typename F>
   void ForEachShare(F f) const;
 

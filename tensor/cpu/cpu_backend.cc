@@ -17,7 +17,11 @@ class CpuBackend : public Backend {
       : own_team_(std::move(own_team)),
         stream_(team, options.matmul_parts),
         allocator_(HostMemory(), options.memory_limit_bytes),
-        kernels_(options.reference_kernels ? ReferenceKernels() : CpuKernels()) {}
+        kernels_(options.reference_kernels ? ReferenceKernels() : CpuKernels()) {
+    if (options.optimizer_memory != nullptr) {
+      allocator_.SetMemoryOf(MemoryCategory::kOptimizer, *options.optimizer_memory);
+    }
+  }
 
   Device device() const override { return Device{}; }
   Allocator& allocator() override { return allocator_; }

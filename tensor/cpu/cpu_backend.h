@@ -19,6 +19,8 @@ struct CpuOptions {
   ThreadTeam* team = nullptr;
   // Bound on the memory taken from the system; 0: none.
   int64_t memory_limit_bytes = 0;
+  // Where optimizer states lie; must outlive the backend. Null: with all the rest.
+  RawMemory* optimizer_memory = nullptr;
   // Into how many parts a matrix product is cut. The library may sum a part in another order than the whole,
   // so that values depend on this number in their last bits; with 0, one part for each thread, they depend on
   // the threads.
